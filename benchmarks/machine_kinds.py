@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.side_information import ALPACA, DATA, GSM8K
-from cereval.datasets.bank import example_questions, example_scores
+from cereval.datasets.bank import QUESTIONS, SCORES, example
 from cereval.paper.benchmarks import Benchmark, load
 from cereval.questions.compare.goal import Sign
 from cereval.questions.compare.session import CompareSession
@@ -125,8 +125,8 @@ class Bank:
 
 @cache
 def bank() -> Bank:
-    questions = [json.loads(line) for line in example_questions().splitlines()]
-    header, *rows = csv.reader(io.StringIO(example_scores()))
+    questions = [json.loads(line) for line in example(QUESTIONS).splitlines()]
+    header, *rows = csv.reader(io.StringIO(example(SCORES)))
     scores = np.array([[float(cell) for cell in row[1:]] for row in rows])
     texts = [str(question.get("question", question.get("input"))) for question in questions]
     return Bank(tuple(header[1:]), scores, texts, [str(question["category"]) for question in questions])

@@ -23,6 +23,7 @@ from typing import Any
 
 import yaml
 
+from benchmarks.example_scores import ABILITIES
 from benchmarks.machine_kernels import TRAVELLED, VARIABLES, Kernel, Machines, take_turns
 from benchmarks.machine_kinds import KINDS, Answer, read_answer
 from benchmarks.machine_travel import (
@@ -36,7 +37,7 @@ from benchmarks.machine_travel import (
     temporary_folder,
 )
 from benchmarks.serving import command
-from cereval.datasets.bank import ABILITIES, example_questions, example_scores
+from cereval.datasets.bank import QUESTIONS, SCORES, example
 from cereval.questions.mean.session import Session
 
 TOLERANCE = 1e-6
@@ -76,8 +77,8 @@ RECORDED: dict[str, Callable[[str, str], tuple[str, ...]]] = {
 
 def write_example(folder: Path) -> None:
     """Write the bank's scores, and its questions under the names that recorded scores need."""
-    (folder / "scores.csv").write_text(example_scores(), encoding="utf-8")
-    rows = [json.loads(line) for line in example_questions().splitlines()]
+    (folder / "scores.csv").write_text(example(SCORES), encoding="utf-8")
+    rows = [json.loads(line) for line in example(QUESTIONS).splitlines()]
     named = [{"item": row["id"], "text": row["question"], "category": row["category"]} for row in rows]
     (folder / "items.jsonl").write_text("".join(json.dumps(row) + "\n" for row in named), encoding="utf-8")
 

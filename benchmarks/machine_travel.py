@@ -95,7 +95,7 @@ def _run_here(step: Step, out: Path, err: Path) -> int:
 
 def die_after(questions: int) -> None:
     """Have this process killed, as by `kill -9`, when a model is asked one question more than these."""
-    from cereval.models.given import GivenModel
+    from cereval.models.scripted import GivenModel
 
     answer, asked = GivenModel.answer, [0]
 

@@ -28,8 +28,8 @@ from benchmarks.tables import markdown, publish
 from cereval.datasets.base import DataSet, Item
 from cereval.plan import Plan, candidate_spec
 from cereval.store.base import Answer, open_store
+from cereval.store.database import insert_rows
 from cereval.store.sql import SqlStore, answer_row
-from cereval.store.tables import insert_rows
 
 ITEMS = 2_000
 VERSIONS = 4

@@ -25,7 +25,7 @@ from typing import Any
 from benchmarks.model_server import FaultyModel
 from benchmarks.serving import questions, served
 from cereval.datasets.base import DataSet, Item
-from cereval.datasets.fields import Fields
+from cereval.datasets.items import Fields
 from cereval.datasets.prompts import Prompt
 from cereval.datasets.read import read_dataset
 from cereval.models import ModelOptions, open_model

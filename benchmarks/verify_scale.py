@@ -36,8 +36,8 @@ from cereval.report import page_of
 from cereval.runner.finding import planned
 from cereval.runner.start import Start, reader, start
 from cereval.store.base import Answer, Store, open_store
+from cereval.store.database import insert_rows
 from cereval.store.sql import SqlStore, answer_row
-from cereval.store.tables import insert_rows
 
 ANSWERS = (3_000, 10_000, 100_000)
 ACTIVE = (3_000, 10_000)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from cereval.datasets.bank import example_scores
+from cereval.datasets.bank import SCORES, example
 from cereval.questions.mean.goal import Estimate
 from cereval.questions.mean.session import Session
 from cereval.questions.replay import drive
@@ -26,7 +26,7 @@ STYLE = (
 
 def steps_of(eps: float, *, history: bool) -> list[Step]:
     """Replay one model of the example, and note what was certified after every answer."""
-    rows = list(csv.reader(io.StringIO(example_scores())))
+    rows = list(csv.reader(io.StringIO(example(SCORES))))
     table = np.array([[float(cell) for cell in row[1:]] for row in rows[1:]])
     model = rows[0].index("heron") - 1
     others = np.delete(table, model, axis=1) if history else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable
 from difflib import get_close_matches
 from typing import Any, Protocol
@@ -11,6 +12,7 @@ FORMULAS = ("=", "+", "-", "@", "\t", "\r")
 """What a spreadsheet would take for the beginning of a formula."""
 
 REPLACEMENT = "\ufffd"
+UNSTORABLE = re.compile("[\ud800-\udfff\0]")
 ESCAPE_PICTURES = 0x2400
 """U+2400 and up: pictures of the control characters, as in ␛ for ESC."""
 
@@ -24,6 +26,15 @@ def printable(text: str, limit: int = 400, *, lines: bool = False) -> str:
     kept = "".join(_shown(letter, lines) for letter in text[:limit])
     more = len(text) - limit
     return kept if more <= 0 else f"{kept}… ({more:,} more characters)"
+
+
+def storable(text: str) -> str:
+    """Return a text that every database and terminal takes: U+FFFD for NUL and for halves of surrogate pairs.
+
+    >>> storable("a\\ud800b\\0")
+    'a\ufffdb\ufffd'
+    """
+    return UNSTORABLE.sub(REPLACEMENT, text)
 
 
 def shortened(name: str, width: int) -> str:
@@ -151,11 +162,10 @@ def estimate_in_interval(result: Bounded) -> str:
     >>> estimate_in_interval(SimpleNamespace(estimate=0.8245, lower=0.8245, upper=0.8245))
     '82.45% (exact)'
     """
-    width = result.upper - result.lower
-    if width <= EXACT:
-        return f"{rounded(result.estimate, 2)} (exact)"
-    digits = _digits(width)
-    low, high = outwards(result.lower, result.upper, digits)
+    digits, ends = _ends(result.lower, result.upper)
+    if ends is None:
+        return f"{rounded(result.estimate, digits)} (exact)"
+    low, high = (f"{min(max(end, 0.0), 100.0):.{digits}f}%" for end in ends)
     return f"{rounded(result.estimate, digits)} ({low} to {high})"
 
 
@@ -165,12 +175,9 @@ def points(difference: float, lower: float, upper: float) -> str:
     >>> points(0.0275, -0.0215, 0.0765), points(-0.5, -0.5, -0.5)
     ('+2.8 points (-2.2 to +7.7)', '-50.00 points (exact)')
     """
-    width = upper - lower
-    if width <= EXACT:
-        return f"{_signed(100 * difference, 2)} points (exact)"
-    digits = _digits(width)
-    low, high = (_signed(one, digits) for one in _ends(100 * lower, 100 * upper, digits))
-    return f"{_signed(100 * difference, digits)} points ({low} to {high})"
+    digits, ends = _ends(lower, upper)
+    inside = "exact" if ends is None else " to ".join(_signed(end, digits) for end in ends)
+    return f"{_signed(100 * difference, digits)} points ({inside})"
 
 
 def points_ahead(difference: float, lower: float, upper: float) -> str:
@@ -179,23 +186,28 @@ def points_ahead(difference: float, lower: float, upper: float) -> str:
     >>> points_ahead(0.07, 0.021, 0.12), points_ahead(0.07, 0.0, 0.1416)
     ('7.0 points (2.1 to 12.0)', '7.0 points (more than 0, at most 14.2)')
     """
+    digits, ends = _ends(lower, upper)
+    inside = "exact"
+    if ends is not None:
+        low, high = (f"{end:.{digits}f}" for end in ends)
+        inside = f"{low} to {high}" if ends[0] > 0 else f"more than 0, at most {high}"
+    return f"{100 * difference:.{digits}f} points ({inside})"
+
+
+def _ends(lower: float, upper: float) -> tuple[int, tuple[float, float] | None]:
+    """Return the digits that an interval deserves, and its ends in percent, rounded outwards; None: it is exact.
+
+    The ends are rounded by a 20th of the interval at most.
+    """
     width = upper - lower
     if width <= EXACT:
-        return f"{100 * difference:.2f} points (exact)"
-    digits = _digits(width)
-    low, high = _ends(100 * lower, 100 * upper, digits)
-    ends = f"{low:.{digits}f} to {high:.{digits}f}" if low > 0 else f"more than 0, at most {high:.{digits}f}"
-    return f"{100 * difference:.{digits}f} points ({ends})"
-
-
-def _digits(width: float) -> int:
-    """Return how many digits of a percentage an interval deserves: its ends are rounded by a 20th of it at most."""
-    return 1 if width >= 0.02 - EXACT else 2 if width >= 0.002 - EXACT else 3
-
-
-def _ends(lower: float, upper: float, digits: int) -> tuple[float, float]:
+        return 2, None
+    digits = 1 if width >= 0.02 - EXACT else 2 if width >= 0.002 - EXACT else 3
     scale = 10.0**digits
-    return math.floor(lower * scale + 1e-4) / scale, math.ceil(upper * scale - 1e-4) / scale
+    return digits, (
+        math.floor(100 * lower * scale + 1e-6) / scale,
+        math.ceil(100 * upper * scale - 1e-6) / scale,
+    )
 
 
 def _signed(value: float, digits: int) -> str:

@@ -17,7 +17,7 @@ from tests.planted import plant
 
 from cereval.cli.main import main
 from cereval.store.sql import SqlStore
-from cereval.view.actions import Actions
+from cereval.view.app import Actions
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals and devices of POSIX")
 SLOW = "import time\n\ndef answer(messages):\n    time.sleep(0.05)\n    return 'x'\n"

@@ -12,8 +12,9 @@ import sys
 from collections import Counter
 
 import pytest
+from benchmarks.example_scores import example_scores
 
-from cereval.datasets.bank import SCORER, as_jsonl
+from cereval.datasets.bank import SCORER, SCORES, as_jsonl, example
 from cereval.datasets.base import DataSet
 from cereval.datasets.read import read_dataset
 from cereval.scorers import build_scorer
@@ -44,6 +45,10 @@ def scores(bank: DataSet, answers: list[str]) -> list[float]:
 def test_the_bank_never_changes() -> None:
     content = "\n".join(as_jsonl()).encode()
     assert hashlib.sha256(content).hexdigest()[:16] == FINGERPRINT
+
+
+def test_the_scores_are_those_that_are_made_up() -> None:
+    assert example(SCORES) == example_scores()
 
 
 def test_about_two_thousand_questions_in_many_categories_and_levels(bank: DataSet) -> None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from cereval.datasets import prompts, templates
 from cereval.datasets.base import Item
-from cereval.datasets.fields import Fields
+from cereval.datasets.items import Fields
 from cereval.datasets.prompts import Prompt, renders_alike, split_examples
 from cereval.datasets.read import read_dataset
 from cereval.errors import InvalidInput

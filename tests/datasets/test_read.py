@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from pyarrow import parquet
 
 from cereval.cli.main import main
-from cereval.datasets.fields import Fields
 from cereval.datasets.formats import HubSource
+from cereval.datasets.items import Fields
 from cereval.datasets.read import read_dataset
 from cereval.errors import BadFile, CerevalError, InvalidInput, Misuse
 

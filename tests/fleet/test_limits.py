@@ -11,7 +11,7 @@ import pytest
 from benchmarks.model_server import FaultyModel, Handler, serve_locally
 
 from cereval.fleet.limits import ALL, MINUTE_S, Lane, PartGate, Parts, ServerLimits
-from cereval.models import gate
+from cereval.models import speed
 from cereval.models.base import Messages, last_text
 from cereval.models.openai_model import OpenAIModel, open_openai
 
@@ -125,7 +125,7 @@ def test_the_next_call_goes_out_before_an_answer_is_looked_at(monkeypatch: pytes
         while len(happened) < 2:
             await wait(0.01)
 
-    monkeypatch.setattr(gate, "asyncio", SimpleNamespace(sleep=until_the_next_call, timeout=asyncio.timeout))
+    monkeypatch.setattr(speed, "asyncio", SimpleNamespace(sleep=until_the_next_call, timeout=asyncio.timeout))
 
     class Noting(Handler):
         async def _completion(self, request: dict[str, Any], messages: Messages) -> bytes | None:
@@ -138,11 +138,11 @@ def test_the_next_call_goes_out_before_an_answer_is_looked_at(monkeypatch: pytes
 
     async def both() -> None:
         async with serve_locally(Noting(FaultyModel({"1": "1", "2": "2"}))) as url:
-            mark = gate.GATE.set(PartGate({url: ServerLimits(connections=1)}))
+            mark = speed.GATE.set(PartGate({url: ServerLimits(connections=1)}))
             model = open_openai("m", base_url=url)
             await asyncio.gather(ask(model, "1"), ask(model, "2"))
             await model.close()
-        gate.GATE.reset(mark)
+        speed.GATE.reset(mark)
 
     asyncio.run(asyncio.wait_for(both(), 120))
     assert [one.split()[0] for one in happened] == ["asked", "asked", "read", "read"]

@@ -15,7 +15,7 @@ import yaml
 
 import cereval
 from cereval.cli.main import main
-from cereval.integrations.exports.formats import escaped
+from cereval.integrations.exports import escaped
 from cereval.integrations.logs import import_logs
 
 QUESTIONS = [{"question": f"{n} + 1 =", "answer": str(n + 1), "category": "xy"[n % 2]} for n in range(200)]

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cereval.errors import CallError
-from cereval.models.base import EndpointError, clean_text
+from cereval.models.base import EndpointError
 from cereval.models.retries import (
     Fault,
     FaultError,
@@ -22,6 +22,7 @@ from cereval.models.retries import (
     retry,
     retry_after,
 )
+from cereval.text import storable
 
 
 @given(st.integers(0, 10_000), st.floats(0, 1))
@@ -116,6 +117,6 @@ def test_a_key_never_survives_scrubbing(key: str, before: str, after: str) -> No
 
 @given(st.text(st.characters()))
 def test_clean_text_can_always_be_encoded(text: str) -> None:
-    clean = clean_text(text + "\udcff")
+    clean = storable(text + "\udcff")
     assert clean.encode()
     assert len(clean) == len(text) + 1

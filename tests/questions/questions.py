@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from tests.questions.majority.goal import MoreThanHalf
 from tests.questions.majority.session import MajoritySession
 
-from cereval.datasets.fields import Fields
+from cereval.datasets.items import Fields
 from cereval.datasets.read import read_dataset
 from cereval.models import ModelOptions, open_model
 from cereval.models.scripted import ScriptedModel

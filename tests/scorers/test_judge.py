@@ -2,9 +2,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import log
-from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
@@ -37,19 +36,14 @@ class FakeJudge:
         return Reply(self.text, cost_usd=self.cost, first_token=chances)
 
 
-@dataclass(frozen=True)
-class Asked:
-    id: str = "q1"
-    text: str = "Say something"
-    answers: tuple[str, ...] = ("reference",)
-    choices: tuple[str, ...] = ()
+ASKED = Item("q1", "Say something", ("reference",))
 
 
 def judged(
     spec: object, judge: FakeJudge, answer: str = "a good answer", **asked: object
 ) -> Score | ScoringFailure:
     scorer = build_scorer(spec, judge)  # type: ignore[arg-type]
-    return asyncio.run(score_answer(scorer, Asked(**asked), answer))  # type: ignore[arg-type]
+    return asyncio.run(score_answer(scorer, replace(ASKED, **asked), answer))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -121,7 +115,7 @@ def test_a_template_of_ones_own_is_filled_once_and_checked_first() -> None:
     template = "{criteria}Q: {question} A: {answer}"
     spec = {"name": "grade", "template": template, "criteria": "be strict"}
     scorer = build_scorer(spec, judge)
-    question = SimpleNamespace(id="1", text="what is {answer}?", answers=(), choices=())
+    question = Item("1", "what is {answer}?")
     assert asyncio.run(scorer.score(question, "four")).value == 1.0
     assert judge.prompts[0] == "be strict\nQ: what is {answer}? A: four"
     with pytest.raises(InvalidInput, match="judge_template"):
@@ -197,7 +191,7 @@ def panel(spec: object, *grades: int | str) -> Score | ScoringFailure:
     judges = [FakeJudge(f"[[{grade}]]", name=f"judge-{number}") for number, grade in enumerate(grades)]
     scorer = build_scorer(spec, judges)  # type: ignore[arg-type]
     assert build_scorer(spec_of(scorer), judges) == scorer  # type: ignore[arg-type]
-    return asyncio.run(score_answer(scorer, Asked(), "x"))
+    return asyncio.run(score_answer(scorer, ASKED, "x"))
 
 
 @pytest.mark.parametrize(

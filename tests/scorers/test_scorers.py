@@ -6,7 +6,6 @@ import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -15,23 +14,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cereval.errors import CallError, InvalidInput
+from cereval.datasets.base import Item
+from cereval.errors import InvalidInput
+from cereval.models.base import EndpointError
 from cereval.scorers import SCORERS, build_scorer
 from cereval.scorers.base import LONGEST_DETAIL, Score, ScoringFailure, score_answer, spec_of
 
 
-@dataclass(frozen=True)
-class Asked:
-    answers: tuple[str, ...] = ()
-    choices: tuple[str, ...] = ()
-    id: str = "q1"
-    text: str = "a question"
-    category: str = ""
-    metadata: dict[str, Any] = field(default_factory=dict)
+def asked(answers: tuple[str, ...] = (), choices: tuple[str, ...] = ()) -> Item:
+    return Item("q1", "a question", answers, choices)
 
 
 def scored(spec: Any, answer: str, *answers: str, choices: tuple[str, ...] = ()) -> Score | ScoringFailure:
-    return asyncio.run(score_answer(build_scorer(spec), Asked(answers, choices), answer))
+    return asyncio.run(score_answer(build_scorer(spec), asked(answers, choices), answer))
 
 
 def value(*args: Any, **kwargs: Any) -> float:
@@ -235,7 +230,7 @@ def test_a_function_is_a_scorer_itself() -> None:
         return len(output) / 10, f"of {item.id}"
 
     scorer = build_scorer(length)
-    assert asyncio.run(score_answer(scorer, Asked(), "abc")) == Score(0.3, "of q1")
+    assert asyncio.run(score_answer(scorer, asked(), "abc")) == Score(0.3, "of q1")
     assert spec_of(scorer)["function"].endswith("test_a_function_is_a_scorer_itself.<locals>.length")
     assert scorer.code == build_scorer(length).code  # type: ignore[attr-defined]
     with pytest.raises(InvalidInput, match="the second argument is the item"):
@@ -271,7 +266,7 @@ def test_json_of_a_schema(answer: str, expected: float, why: str) -> None:
 
 
 def test_a_schema_reaches_nothing_and_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cereval.scorers.schema.LONGEST_S", 0.2)
+    monkeypatch.setattr("cereval.scorers.text.LONGEST_S", 0.2)
     for schema in (
         {"$ref": "http://127.0.0.1:9/schema.json"},
         {"$ref": "file:///etc/passwd"},
@@ -335,14 +330,11 @@ def test_data_without_answers_is_a_failure_that_says_so() -> None:
 
 
 def test_an_error_of_every_call_is_not_swallowed(monkeypatch: pytest.MonkeyPatch) -> None:
-    class DeadError(CallError):
-        everywhere = True
-
     def dead(*_: object) -> None:
-        raise DeadError("wrong key")
+        raise EndpointError("wrong key")
 
     monkeypatch.setattr("cereval.scorers.text.fold", dead)
-    with pytest.raises(DeadError):
+    with pytest.raises(EndpointError):
         scored("exact", "x", "x")
 
 
@@ -372,7 +364,7 @@ def test_a_scorer_that_hangs_is_a_failure_and_holds_up_nobody(
     scorer = build_scorer(f"python:{path}:{name}")
 
     def scoring(text: str) -> asyncio.Task[Score | ScoringFailure]:
-        return asyncio.create_task(score_answer(scorer, Asked(("1",)), text))
+        return asyncio.create_task(score_answer(scorer, asked(("1",)), text))
 
     async def both() -> tuple[list[Score | ScoringFailure], ScoringFailure | Score]:
         monkeypatch.setattr("cereval.scorers.base.LONGEST_S", 600.0)

@@ -18,8 +18,8 @@ from cereval.runner.run import _minute
 from cereval.runner.samples import unpacked
 from cereval.store.base import Answer, opened_store
 from cereval.store.browsing import Browser, Wanted
+from cereval.store.database import insert_rows
 from cereval.store.labels import Labels
-from cereval.store.tables import insert_rows
 
 QUESTIONS = Path(__file__).parent.parent / "golden" / "questions.jsonl"
 CASES = {

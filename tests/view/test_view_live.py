@@ -17,7 +17,7 @@ from cereval.errors import InvalidInput, Misuse
 from cereval.report.story import read_story
 from cereval.store.base import open_store
 from cereval.store.sql import SqlStore
-from cereval.view.actions import Actions
+from cereval.view.app import Actions
 from cereval.view.live import Following
 
 KINDS = {

@@ -12,17 +12,17 @@ import click
 def example(folder: Path) -> int:
     """Write an example to FOLDER (default: here): questions.jsonl, a bank of 1,990 short questions for any model, and
     scores.csv, made-up scores of twelve models on them. Files that are there already are left alone."""
-    from cereval.datasets.bank import example_questions, example_scores
+    from cereval.datasets import bank
     from cereval.errors import BadFile
     from cereval.files import write_whole
 
-    for name, make in (("questions.jsonl", example_questions), ("scores.csv", example_scores)):
+    for name, source in (("questions.jsonl", bank.QUESTIONS), ("scores.csv", bank.SCORES)):
         path = folder / name
         try:
             if path.exists():
                 click.echo(f"{path} is there already, and was left as it is")
                 continue
-            write_whole(path, make())
+            write_whole(path, bank.example(source))
         except OSError as error:
             raise BadFile(f"{path} cannot be written ({error.strerror}); name another folder") from None
         click.echo(f"{path} written")

@@ -60,7 +60,7 @@ def import_logs(
     What failed is missing, not wrong. Files that cannot be used are named on stderr, one line each, and left out.
     """
     from cereval.cli.output import print_json
-    from cereval.datasets.fields import Fields
+    from cereval.datasets.items import Fields
     from cereval.datasets.read import read_dataset
     from cereval.errors import InvalidInput
     from cereval.integrations import logs

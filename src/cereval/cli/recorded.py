@@ -20,7 +20,7 @@ from cereval.datasets.weights import is_table
 from cereval.errors import BadFile, CerevalError, InvalidInput, StoreError, shown
 from cereval.files import is_file, is_folder
 from cereval.models import KINDS
-from cereval.models.given import RECORDED
+from cereval.models.scripted import RECORDED
 from cereval.runner.candidates import OUTSIDE, RUN
 from cereval.settings import GOAL_OPTIONS
 

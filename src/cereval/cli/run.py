@@ -218,7 +218,7 @@ def _add_version(run_id: str, data: str, context: click.Context, flags: Mapping[
 
     from cereval.cli.asking import finish
     from cereval.cli.recorded import read_recorded
-    from cereval.models.given import RECORDED
+    from cereval.models.scripted import RECORDED
     from cereval.runner.recall import extend_run, new_items
     from cereval.store.base import opened_store
 

@@ -348,7 +348,7 @@ def trend(data: str, store: str | None, as_json: bool, **fields: Any) -> int:
 
 def _on(store: Store, data: str, fields: dict[str, Any]) -> list[Run]:
     """Return the runs on one data set that came to a number of one model."""
-    from cereval.datasets.fields import Fields
+    from cereval.datasets.items import Fields
     from cereval.datasets.read import read_dataset
     from cereval.errors import InvalidInput
     from cereval.files import is_file

@@ -1,30 +1,24 @@
-"""Write the example that the README and the tutorials run on: a question bank, and made-up scores of twelve models.
+"""The example that the README and the tutorials run on: a question bank, and made-up scores of twelve models.
 
 The bank has 1,990 short questions that cost nothing and are easy to check. Its topics differ widely in how hard they
-are for a small model: there, choosing the questions pays off. `cereval example` writes both files; the bank alone:
+are for a small model: there, choosing the questions pays off. The scores are synthetic (`benchmarks.example_scores`).
+`cereval example` writes both files; the bank alone:
 
     python -m cereval.datasets.bank > bank.jsonl
-
-The scores are synthetic, and say so in their models' names: birds, not products. Model m answers question i rightly
-with the chance
-
-    1 / (1 + exp(difficulty_i - ability_m - taste_m,t)),      t the topic of the question,
-
-so that what is hard for one model tends to be hard for all, as it is on real benchmarks.
 """
 
 from __future__ import annotations
 
-import csv
-import io
-import json
 from importlib.resources import files
-from math import exp
-from random import Random
-from typing import Any
 
 SCORER = "contains"
 """Made for it: an answer is right when the number or word occurs in it as a whole word."""
+
+QUESTIONS, SCORES = "bank.jsonl", "bank_scores.csv"
+
+
+def example(name: str) -> str:
+    return (files(__package__) / name).read_text(encoding="utf-8")
 
 
 def as_jsonl() -> list[str]:
@@ -33,58 +27,8 @@ def as_jsonl() -> list[str]:
     >>> as_jsonl()[0][:61]
     '{"id": "addition-one-digit-1-001", "question": "8 + 6 =", "an'
     """
-    return (files(__package__) / "bank.jsonl").read_text(encoding="utf-8").splitlines()
-
-
-ABILITIES = {
-    "robin-1": -0.6,
-    "robin-2": 0.2,
-    "robin-3": 0.9,
-    "finch-small": -0.3,
-    "finch-large": 0.8,
-    "crane-7b": -0.1,
-    "crane-13b": 0.4,
-    "crane-70b": 1.3,
-    "heron": 1.1,
-    "heron-next": 1.5,
-    "wren": -1.2,
-    "wren-tuned": -0.2,
-}
-TASTE = 0.6
-DIFFICULTY = {1: -1.2, 2: 0.2, 3: 1.2}
-ITEM_SPREAD = 1.6
-
-
-def example_questions() -> str:
-    return "".join(f"{line}\n" for line in as_jsonl())
-
-
-def example_scores() -> str:
-    """Return the scores as a CSV table: a column `item`, and one of 0 and 1 for each model.
-
-    >>> example_scores().splitlines()[0]
-    'item,robin-1,robin-2,robin-3,finch-small,finch-large,crane-7b,crane-13b,crane-70b,heron,heron-next,wren,wren-tuned'
-    """
-    text = io.StringIO()
-    table = csv.writer(text, lineterminator="\n")
-    table.writerow(["item", *ABILITIES])
-    for line in as_jsonl():
-        question = json.loads(line)
-        table.writerow([question["id"], *(_score(model, question) for model in ABILITIES)])
-    return text.getvalue()
-
-
-def _score(model: str, question: dict[str, Any]) -> int:
-    difficulty = DIFFICULTY[question["level"]] + ITEM_SPREAD * _normal(question["id"])
-    ease = ABILITIES[model] + TASTE * _normal(f"{model} {question['category']}") - difficulty
-    return int(Random(f"{model} {question['id']}").random() < 1 / (1 + exp(-ease)))
-
-
-def _normal(name: str) -> float:
-    """Throw a nearly normal number of variance 1 that only the name decides: the sum of twelve uniform ones, less 6."""
-    dice = Random(name)
-    return sum(dice.random() for _ in range(12)) - 6.0
+    return example(QUESTIONS).splitlines()
 
 
 if __name__ == "__main__":
-    print("\n".join(as_jsonl()))
+    print(example(QUESTIONS), end="")

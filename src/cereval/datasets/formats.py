@@ -90,15 +90,26 @@ def check_names(source: PathLike[str], names: Sequence[str]) -> None:
 
 
 def column_values(path: Path, name: str, column: Any) -> list[Any]:
-    """List the values of an Arrow column as Python's; one that Python cannot hold is named by its row."""
+    """List the values of an Arrow column as Python's; one that Python cannot hold is named by its row.
+
+    Bytes are texts, which is how Arrow reads a column of a CSV that is not all UTF-8.
+    """
     try:
-        return list(column.to_pylist())
+        values = list(column.to_pylist())
     except (ValueError, OverflowError, TypeError) as error:
         row = next((row for row, value in enumerate(column, start=1) if not _converts(value)), 0)
         raise BadContent(
             f"{path}, row {row}: column {shown(name)} holds a value that cannot be read as {column.type} "
             f"({one_line(error)}); leave the column out, or write it as text"
         ) from None
+    for number, value in enumerate(values):
+        if isinstance(value, bytes):
+            try:
+                values[number] = value.decode()
+            except UnicodeDecodeError:
+                where = f"{path}, row {number + 1}: column {shown(name)}"
+                raise BadContent(f"{where} is not UTF-8 text ({shown(value)}); convert it first") from None
+    return values
 
 
 def read_table(path: Path) -> Any:

@@ -1,4 +1,5 @@
-"""Read a data set in one call; join several: one task for each, or a version and what was added to it."""
+"""Read a data set in one call; join several: one task for each, or a version and what was added to it;
+put questions that belong together into clusters."""
 
 from __future__ import annotations
 
@@ -9,10 +10,10 @@ from os import PathLike, fspath
 from pathlib import Path
 
 from cereval.datasets.base import DataSet, Item
-from cereval.datasets.fields import Fields
 from cereval.datasets.formats import HubSource, read_hub, read_rows
-from cereval.datasets.items import items_from
+from cereval.datasets.items import Fields, items_from
 from cereval.errors import BadFile, InvalidInput, shown
+from cereval.text import did_you_mean
 
 
 def read_dataset(
@@ -98,3 +99,47 @@ def names_of(files: Sequence[str]) -> list[str]:
             "several files", "of different names, or in folders of different names", list(files)
         )
     return folders
+
+
+# -- clusters ---------------------------------------------------------------------------------------------------------
+
+
+MEMBERS = "members"
+"""The field of a cluster that has its questions."""
+MOST_TOGETHER = 1000
+"""Questions of one cluster, whose answers are kept as one."""
+
+
+def clustered(data: DataSet, field: str) -> DataSet:
+    """Return the clusters as items, in the order of their first questions.
+
+    A population is sampled by clusters, such as the questions about one text: they are right and wrong together, so
+    that an interval that takes them to be independent is too narrow.
+    """
+    places: dict[str, list[int]] = {}
+    for place, item in enumerate(data.items):
+        places.setdefault(_cluster_of(item, field, data.items), []).append(place)
+    largest = max(places.values(), key=len)
+    if len(largest) > MOST_TOGETHER:
+        name = _cluster_of(data.items[largest[0]], field, data.items)
+        raise InvalidInput(
+            "cluster", f"a field that at most {MOST_TOGETHER:,} questions share ({name})", field
+        )
+    items = [
+        Item(
+            name,
+            f"{len(group)} questions of {field} {name}: {data.items[group[0]].text}",
+            metadata={MEMBERS: [data.items[place].as_dict() for place in group]},
+        )
+        for name, group in places.items()
+    ]
+    return DataSet.of(data.source, items)
+
+
+def _cluster_of(item: Item, field: str, items: Sequence[Item]) -> str:
+    value = item.category if field == "category" else item.metadata.get(field)
+    if value is None or value == "":
+        known = dict.fromkeys([*(key for one in items for key in one.metadata), "category"])
+        wanted = f"a field that every question has ({did_you_mean(field, known)}; item {item.id} lacks it)"
+        raise InvalidInput("cluster", wanted, field)
+    return str(value)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -12,14 +13,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cereval.datasets.fields import identity_of, list_names
-from cereval.datasets.formats import column_values, file_format, read_rows, read_table
+from cereval.datasets.formats import column_values, read_rows, read_table
+from cereval.datasets.items import identity_of, list_names
 from cereval.errors import BadFile, InvalidInput, shown
 from cereval.text import did_you_mean
 
 Floats = NDArray[np.float64]
-
-ITEM_NAMES = ("item", "id")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -83,16 +82,17 @@ def read_scores(path: str | PathLike[str]) -> ScoresTable:
     """Return a parquet or csv file with a column `item` and one column of scores per model."""
     path = Path(path)
     table = read_table(path)
-    items = _identities(path, _required(path, table.column_names, "item", table))
+    columns = {name: table.column(name) for name in table.column_names}
+    items = _identities(path, column_values(path, "item", _column(path, columns, "item")))
     # What pandas writes of an index without a name is no model.
     names = [
         name
-        for name in table.column_names
+        for name in columns
         if name not in ("item", "", "Unnamed: 0") and not name.startswith("__index_level_")
     ]
     if not names:
         raise BadFile(f"{path} has no column of scores; it needs `item` and one column per model")
-    return ScoresTable(items, {name: _scores(path, name, table.column(name), items) for name in names})
+    return ScoresTable(items, {name: _scores(path, name, columns[name], items) for name in names})
 
 
 def read_items(path: str | PathLike[str]) -> ItemsTable:
@@ -101,7 +101,7 @@ def read_items(path: str | PathLike[str]) -> ItemsTable:
     A question file will do: there they are called `id` and `question` as well.
     """
     path = Path(path)
-    columns = _columns(path, (*ITEM_NAMES, "text", "question", "category"))
+    columns = _columns(path)
     items = _item_column(path, columns)
     texts = _strings(columns.get("text", columns.get("question")))
     categories = _strings(columns.get("category"))
@@ -113,9 +113,9 @@ def read_items(path: str | PathLike[str]) -> ItemsTable:
 def read_column(path: str | PathLike[str], name: str, items: Sequence[str]) -> list[Any]:
     """Return one column of a parquet, csv or jsonl file with a column `item` (or `id`), in the order of `items`."""
     path = Path(path)
-    columns = _columns(path, (*ITEM_NAMES, name))
+    columns = _columns(path)
     keys = _item_column(path, columns)
-    column = _required(path, list(columns), name, columns)
+    column = _column(path, columns, name)
     for number, value in enumerate(column, start=1):
         if isinstance(value, dict | list):
             raise BadFile(
@@ -134,32 +134,25 @@ def read_column(path: str | PathLike[str], name: str, items: Sequence[str]) -> l
 def read_ids(path: str | PathLike[str]) -> tuple[str, ...]:
     """Return the column `item` (or `id`) of a parquet, csv or jsonl file."""
     path = Path(path)
-    return _item_column(path, _columns(path, ITEM_NAMES))
+    return _item_column(path, _columns(path))
 
 
-def _item_column(path: Path, columns: dict[str, list[Any]]) -> tuple[str, ...]:
+def _item_column(path: Path, columns: Mapping[str, Any]) -> tuple[str, ...]:
     """Return what names the items: `item`, or `id` as question files have it."""
-    name = next((name for name in ITEM_NAMES if name in columns), ITEM_NAMES[0])
-    return _identities(path, _required(path, list(columns), name, columns))
+    return _identities(
+        path, _column(path, columns, "id" if "id" in columns and "item" not in columns else "item")
+    )
 
 
-def _columns(path: Path, wanted: Sequence[str]) -> dict[str, list[Any]]:
-    if file_format(path) in ("jsonl", "json"):
-        rows = [row.values for row in read_rows(path)]
-        names = dict.fromkeys(name for row in rows for name in row)
-        return {name: [row.get(name) for row in rows] if name in wanted else [] for name in names}
-    table = read_table(path)
-    # Other columns are named in errors but never read: they may be large.
-    return {
-        name: _values(path, name, table.column(name)) if name in wanted else [] for name in table.column_names
-    }
+def _columns(path: Path) -> dict[str, list[Any]]:
+    rows = [row.values for row in read_rows(path)]
+    return {name: [row.get(name) for row in rows] for name in dict.fromkeys(chain.from_iterable(rows))}
 
 
-def _required(path: Path, names: Sequence[str], name: str, table: Any) -> list[Any]:
-    if name not in names:
-        raise BadFile(f"{path} has no column `{name}`; {did_you_mean(name, names)}")
-    column = table[name]
-    return column if isinstance(column, list) else _values(path, name, column)
+def _column(path: Path, columns: Mapping[str, Any], name: str) -> Any:
+    if name not in columns:
+        raise BadFile(f"{path} has no column `{name}`; {did_you_mean(name, columns)}")
+    return columns[name]
 
 
 def _identities(path: Path, values: list[Any]) -> tuple[str, ...]:
@@ -181,7 +174,7 @@ def _scores(path: Path, name: str, column: Any, items: tuple[str, ...]) -> Float
         kind = pa.int8() if pa.types.is_boolean(column.type) else column.type
         values = column.cast(kind).cast(pa.float64()).to_numpy(zero_copy_only=False)
     except (pa.ArrowException, TypeError) as error:
-        values = enumerate(_values(path, name, column))
+        values = enumerate(column_values(path, name, column))
         found = next(
             (f", item {shown(items[row])} has {shown(value)}" for row, value in values if _is_text(value)), ""
         )
@@ -205,20 +198,6 @@ def _is_text(value: Any) -> bool:
     except (TypeError, ValueError):
         return True
     return False
-
-
-def _values(path: Path, name: str, column: Any) -> list[Any]:
-    """List an Arrow column; bytes are texts, which is how Arrow reads a column of a CSV that is not all UTF-8."""
-    values = column_values(path, name, column)
-    for row, value in enumerate(values):
-        if isinstance(value, bytes):
-            try:
-                values[row] = value.decode()
-            except UnicodeDecodeError:
-                raise BadFile(
-                    f"{path}, row {row + 1}: column {shown(name)} is not UTF-8 text ({shown(value)}); convert it first"
-                ) from None
-    return values
 
 
 def _strings(values: list[Any] | None) -> tuple[str, ...] | None:

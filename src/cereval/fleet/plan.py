@@ -17,9 +17,9 @@ from itertools import zip_longest
 
 from cereval.fleet.file import Entry, Fleet
 from cereval.models.base import Settings
-from cereval.models.gate import LETTERS_PER_TOKEN, USUAL_ANSWER
 from cereval.models.openai_model import provider_of
 from cereval.models.prices import FlatPrice, Price, Tokens, list_price
+from cereval.models.speed import LETTERS_PER_TOKEN, USUAL_ANSWER
 from cereval.questions import kind_for
 from cereval.runner.samples import Samples
 from cereval.stats.planning import Scenario, plan_estimate, plan_threshold

@@ -13,7 +13,7 @@ from statistics import fmean
 from threading import current_thread, main_thread
 from typing import Any
 
-from cereval.datasets.fields import Fields
+from cereval.datasets.items import Fields
 from cereval.datasets.read import read_dataset
 from cereval.errors import Busy, InvalidInput
 from cereval.files import is_file

@@ -19,7 +19,7 @@ from msgspec import convert
 from cereval.errors import Busy, CerevalError, NotBegun, Unreachable
 from cereval.fleet.file import Entry
 from cereval.fleet.limits import PartGate, ServerLimits
-from cereval.models.gate import GATE
+from cereval.models.speed import GATE
 from cereval.plan import Plan
 from cereval.questions import kind_for, kind_of
 from cereval.questions.goals import goal_from_spec, in_words

@@ -23,11 +23,10 @@ from cereval.questions import kind_for, kind_of
 from cereval.questions.base import Kind
 from cereval.questions.goals import checked_confidence
 from cereval.questions.log import Log
-from cereval.questions.mean.goal import Estimate, Threshold
 from cereval.questions.session import AskTell, fresh_seed, unit_score, whole
-from cereval.questions.tasks.goal import AllAtLeast, EachWithin, Macro, WhichFail
 from cereval.questions.tasks.session import TasksResult, named_groups
 from cereval.records import Certified, Draw
+from cereval.settings import goal_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,14 +71,13 @@ class Wish:
         for name in ("each", "which_fail"):
             if name in asked and not self.tasks:
                 raise InvalidInput(name, "left out where there is one task", getattr(self, name))
-        if self.which_fail is not None:
-            return WhichFail(self.which_fail)
-        if self.at_least is not None:
-            return AllAtLeast(self.at_least) if self.tasks else Threshold(self.at_least)
-        if self.each is not None and self.eps is None:
-            return EachWithin(self.each)
-        width = {} if self.eps is None else {"eps": self.eps}
-        return Macro(**width, each=self.each) if self.tasks else Estimate(**width)
+        options = {
+            "min": self.at_least,
+            "each_eps": self.each,
+            "eps": self.eps,
+            "which_fail": self.which_fail,
+        }
+        return goal_of("tasks" if self.tasks else "estimate", options)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -16,7 +16,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri, ndtri_exp
 
-from cereval.arrays import Rows
 from cereval.methods.base import Aim, Method, Setting
 from cereval.records import Draw, Guarantee, Interval
 from cereval.stats.bets import DeadlineBets, HedgedBets, KellyBets, SideBets
@@ -119,7 +118,7 @@ class CertifiedMethod(Method):
         self.tuning = tuning or self.default_tuning
         self.tally = Tally(setting.pool.shares(), replacement=setting.target != "benchmark")
         self.clock = Information()
-        self._scores = Rows(3)
+        self._scores: list[tuple[float, float, float]] = []
         self._graded = False
         self._seen = (1.0, 0.0)
         """The least and the largest score that was seen."""

@@ -10,13 +10,12 @@ from typing import Any
 from cereval.errors import InvalidInput
 from cereval.models.any_llm_model import open_any
 from cereval.models.base import Model, Settings
-from cereval.models.given import GIVEN
 from cereval.models.local import local_gguf, open_gguf
 from cereval.models.openai_model import PROVIDERS, open_openai
 from cereval.models.prices import Price
 from cereval.models.python_model import open_python
 from cereval.models.retries import Retries
-from cereval.models.scripted import ScriptedModel
+from cereval.models.scripted import GIVEN, ScriptedModel
 
 KINDS = (
     "openai/NAME",

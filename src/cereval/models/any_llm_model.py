@@ -12,11 +12,10 @@ from typing import Any
 from cereval.errors import CallError, InvalidInput, shown
 from cereval.imports import optional
 from cereval.models.base import Settings
-from cereval.models.gate import Passing
 from cereval.models.openai_model import OpenAIModel
 from cereval.models.prices import Price, list_price, own_price
 from cereval.models.retries import BadStatus, Broken, Retries, hide_secrets
-from cereval.models.speed import Speed
+from cereval.models.speed import Passing, Speed
 
 STATUS = {
     "AuthenticationError": 401,

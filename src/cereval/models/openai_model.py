@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from cereval.errors import InvalidInput, shown
-from cereval.models.base import Messages, Reply, Settings, clean_text, parse_count
-from cereval.models.gate import Passing
+from cereval.models.base import Messages, Reply, Settings, parse_count
 from cereval.models.prices import FREE, Price, Tokens, list_price, own_price
 from cereval.models.retries import (
     HIDDEN,
@@ -25,6 +24,8 @@ from cereval.models.retries import (
     ask_with_retries,
     fault_of,
 )
+from cereval.models.speed import Passing
+from cereval.text import storable
 
 if TYPE_CHECKING:
     from cereval.models.batches import Batches
@@ -258,7 +259,7 @@ def reply_from(body: Any, price: Price | None) -> Reply:
         why = f"the model gave no text: {_why(message, reason)}"
         raise FaultError(Fault(why, finish_reason=reason, cost_usd=cost))
     return Reply(
-        text=clean_text(text),
+        text=storable(text),
         input_tokens=tokens.input,
         output_tokens=tokens.output,
         cost_usd=cost,
@@ -346,7 +347,7 @@ def cost_of(price: Price | None, tokens: Tokens, complete: bool) -> float | None
 
 
 def _name(value: Any) -> str:
-    return clean_text(value)[:LONGEST_NAME] if isinstance(value, str) else ""
+    return storable(value)[:LONGEST_NAME] if isinstance(value, str) else ""
 
 
 def _first_token(logprobs: Any) -> dict[str, float]:
@@ -355,7 +356,7 @@ def _first_token(logprobs: Any) -> dict[str, float]:
     first = tokens[0] if isinstance(tokens, list) and tokens else None
     likeliest = (first.get("top_logprobs") or [first]) if isinstance(first, dict) else []
     return {
-        clean_text(entry["token"]): float(entry["logprob"])
+        storable(entry["token"]): float(entry["logprob"])
         for entry in (likeliest if isinstance(likeliest, list) else [])
         if isinstance(entry, dict)
         and isinstance(entry.get("token"), str)

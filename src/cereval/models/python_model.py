@@ -19,8 +19,9 @@ from typing import Any
 
 from cereval.errors import InvalidInput, shown
 from cereval.imports import load_function, name_of
-from cereval.models.base import Messages, Reply, Settings, clean_text, parse_count
+from cereval.models.base import Messages, Reply, Settings, parse_count
 from cereval.models.retries import Fault, FaultError, Retries, ask_with_retries, fault_of
+from cereval.text import storable
 
 THE_QUESTION = " (it gets the chat, a list; the question is messages[-1]['content'])"
 SIGNATURE = "answer(messages) or answer(messages, item)"
@@ -128,7 +129,7 @@ def _storable(reply: Reply) -> Reply:
     cost = reply.cost_usd
     return replace(
         reply,
-        text=clean_text(reply.text),
+        text=storable(reply.text),
         input_tokens=parse_count(reply.input_tokens) or 0,
         output_tokens=parse_count(reply.output_tokens) or 0,
         cost_usd=cost if isinstance(cost, int | float) and 0 <= cost < float("inf") else None,

@@ -1,17 +1,19 @@
-"""Answer from a key and err on purpose: `scripted/ACCURACY`.
+"""Models that nobody has to ask: `scripted/ACCURACY` errs on purpose, `given/FIELD` has its answers in the data.
 
-Every decision is a hash of the seed and the prompt, so that order, concurrency and restarts change nothing.
+Every decision of a scripted one is a hash of the seed and the prompt: order, concurrency and restarts change nothing.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from typing import Any
 
-from cereval.errors import InvalidInput
+from cereval.errors import CallError, InvalidInput
 from cereval.models.base import Messages, Reply, last_text
 from cereval.models.retries import Fault
+from cereval.text import storable
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,3 +65,50 @@ class ScriptedModel:
         """Return a number in [0, 1) that seed, purpose and prompt decide."""
         data = f"{self.seed}|{purpose}|{prompt}".encode("utf-8", "surrogatepass")
         return int.from_bytes(hashlib.blake2b(data, digest_size=6).digest()) / 2**48
+
+
+# -- answers that are there already -----------------------------------------------------------------------------------
+
+
+GIVEN = "given/"
+"""How the name of such a model begins; the field of the data follows."""
+RECORDED = "recorded/"
+"""The same for a column of recorded scores: the answer is the score."""
+
+
+@dataclass(frozen=True, slots=True)
+class GivenModel:
+    """Answer each item as the data says; `given`: the fields of the item that is asked about.
+
+    >>> import asyncio
+    >>> asyncio.run(GivenModel("given/output").about({"metadata": {"output": "2"}}).answer([])).text
+    '2'
+    """
+
+    name: str
+    given: Mapping[str, Any] = field(default_factory=dict, repr=False)
+
+    def about(self, item: Mapping[str, Any]) -> GivenModel:
+        return replace(self, given=item["metadata"])
+
+    async def answer(self, messages: Messages, *, top_logprobs: int = 0) -> Reply:  # noqa: ARG002
+        value = self.given.get(field_of(self.name))
+        if value is None:
+            raise CallError(f"the data has no answer under {field_of(self.name)} for this item")
+        return Reply(storable(str(value)))
+
+    async def close(self) -> None:
+        """Close nothing: nothing is open."""
+
+
+def field_of(name: str) -> str:
+    """Return the field that the name of such a model says.
+
+    >>> field_of("given/a/b")
+    'a/b'
+    """
+    return name.partition("/")[2]
+
+
+def is_given(name: str) -> bool:
+    return name.startswith((GIVEN, RECORDED))

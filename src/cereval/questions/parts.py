@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from math import fsum
 from typing import Any
 
-from cereval.arrays import Draws
 from cereval.errors import Misuse, StoreError
 from cereval.forms import Share
 from cereval.plan import Known, Plan
@@ -49,7 +48,7 @@ class PartSession(AskTell):
 
     def __init__(self, plan: Plan, draws: tuple[Draw, ...]) -> None:
         asked: dict[str, Any] = {"confidence": plan.confidence, "seed": plan.seed, "models": plan.names}
-        super().__init__(plan.n_items, PartGoal(plan.goal), draws=Draws(), budget=None, **asked)
+        super().__init__(plan.n_items, PartGoal(plan.goal), budget=None, **asked)
         self._given = iter(draws)
 
     def _next_draw(self) -> Draw | None:

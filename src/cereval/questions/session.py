@@ -21,7 +21,6 @@ from typing import Any, ClassVar, Concatenate, ParamSpec, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from cereval.arrays import Draws, Scores
 from cereval.errors import InvalidInput, Misuse
 from cereval.methods.base import Aim, Method
 from cereval.plan import MOST_ITEMS
@@ -102,7 +101,6 @@ class AskTell(ABC):
         budget: int | None,
         seed: int | None,
         models: Sequence[str] = (),
-        draws: Draws | None = None,
         asked: int = 1,
     ) -> None:
         """Begin with no draws; seed: None draws one; models: their names; asked: how many of them every draw asks."""
@@ -122,8 +120,10 @@ class AskTell(ABC):
         self.remarks: tuple[str, ...] = ()
         """What results have to say of the run that they are of, before their own notes."""
         self.changes: list[Change] = []
-        self._draws = Draws(tuple(range(asked))) if draws is None else draws
-        self._told, self._has_told = tuple(Scores() for _ in range(asked)), bytearray()
+        self._draws: list[Draw] = []
+        self._told: list[Scored | None] = []
+        """What came of each draw; None: it is awaited."""
+        self.asked = asked
         self.n_evaluated = self.failures = 0
         """The results consumed so far, in draw order, and those of them with a call that failed."""
         self.stopped: Stopped = "running"
@@ -185,9 +185,7 @@ class AskTell(ABC):
             while len(fresh) < most and (draw := self._next_draw()) is not None:
                 fresh.append(draw)
             self._draws.extend(fresh)
-            for told in self._told:
-                told.extend([None] * len(fresh))
-            self._has_told.extend([False] * len(fresh))
+            self._told.extend([None] * len(fresh))
             if not fresh and self.n_evaluated == len(self._draws):
                 # Nothing is awaited and there is nothing left to ask: no further call could change that.
                 spent = self.budget is not None and self.n_evaluated >= self.budget
@@ -213,13 +211,11 @@ class AskTell(ABC):
         index = draw.index
         if not 0 <= index < len(self._draws) or self._draws[index] != draw:
             raise Misuse(f"draw {index} (item {draw.item}) was not asked by this session")
-        if self._has_told[index]:
+        if self._told[index] is not None:
             raise Misuse(f"draw {index} (item {draw.item}) was told already")
         with self._changing():
             self._hear(draw, scores)
-            for told, score in zip(self._told, scores, strict=True):
-                told[index] = score
-            self._has_told[index] = True
+            self._told[index] = scores
             self._consume()
 
     def _hear(self, draw: Draw, scores: Scored) -> None:  # noqa: B027
@@ -227,9 +223,13 @@ class AskTell(ABC):
 
     def _consume(self) -> None:
         """Observe in draw order up to the first gap, or up to the end of the session."""
-        while not self.done and self.n_evaluated < len(self._draws) and self._has_told[self.n_evaluated]:
+        while (
+            not self.done
+            and self.n_evaluated < len(self._draws)
+            and (scores := self._told[self.n_evaluated]) is not None
+        ):
             self._observe(self.n_evaluated)
-            self.failures += None in self._scores(self.n_evaluated)
+            self.failures += None in scores
             self.n_evaluated += 1
             self._check_stop()
 
@@ -243,7 +243,9 @@ class AskTell(ABC):
             raise
 
     def _scores(self, index: int) -> Scored:
-        return tuple(told[index] for told in self._told)
+        scores = self._told[index]
+        assert scores is not None
+        return scores
 
     def _check_stop(self) -> None:
         self.stopped = self._state()
@@ -279,15 +281,11 @@ class AskTell(ABC):
     @property
     @locked
     def outstanding(self) -> tuple[Draw, ...]:
-        return tuple(draw for draw, told in zip(self._draws, self._has_told, strict=True) if not told)
+        return tuple(draw for draw, told in zip(self._draws, self._told, strict=True) if told is None)
 
     @property
     def n_drawn(self) -> int:
         return len(self._draws)
-
-    @property
-    def asked(self) -> int:
-        return len(self._told)
 
     @property
     def calls(self) -> int:

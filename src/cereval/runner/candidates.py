@@ -14,10 +14,10 @@ from cereval.files import read_json, read_text
 from cereval.imports import code_digest, name_of
 from cereval.models import ModelOptions, open_model
 from cereval.models.base import Model, Settings
-from cereval.models.given import GivenModel, field_of, is_given
 from cereval.models.openai_model import checked_url
 from cereval.models.prices import FlatPrice
 from cereval.models.python_model import open_python
+from cereval.models.scripted import GivenModel, field_of, is_given
 from cereval.plan import CandidateSpec, Plan, candidate_digest
 from cereval.runner.items import item_from
 from cereval.runner.trust import Named, named_by_model

@@ -10,19 +10,19 @@ from functools import partial
 from typing import ClassVar, Protocol
 
 from cereval.datasets.base import Item
-from cereval.datasets.clusters import MEMBERS
 from cereval.datasets.prompts import Prompt
+from cereval.datasets.read import MEMBERS
 from cereval.errors import CallError, shown
 from cereval.models.base import EndpointError, Messages, Model, Reply, another_model
-from cereval.models.given import GivenModel
 from cereval.models.python_model import PythonModel
+from cereval.models.scripted import GivenModel
 from cereval.plan import Plan
 from cereval.records import Draw
 from cereval.runner.items import item_from
 from cereval.runner.progress import other_model_warning
 from cereval.runner.samples import Samples, packed
 from cereval.scorers.base import Scorer, ScoringFailure, score_answer
-from cereval.scorers.choice import letter_chances
+from cereval.scorers.text import letter_chances
 from cereval.store.base import Answer
 from cereval.text import duration
 

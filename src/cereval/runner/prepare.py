@@ -12,10 +12,9 @@ from typing import Any
 
 from cereval.arrays import packed
 from cereval.datasets.base import DataSet, Item
-from cereval.datasets.clusters import clustered
-from cereval.datasets.fields import Fields
+from cereval.datasets.items import Fields
 from cereval.datasets.prompts import Prompt, renders_alike, split_examples
-from cereval.datasets.read import joined, named, read_dataset
+from cereval.datasets.read import clustered, joined, named, read_dataset
 from cereval.datasets.weights import (
     check_one,
     is_table,
@@ -25,8 +24,8 @@ from cereval.datasets.weights import (
 from cereval.errors import InvalidInput
 from cereval.methods.uniform import Whole
 from cereval.models.base import Model
-from cereval.models.given import GIVEN, field_of, is_given
 from cereval.models.prices import FREE, Tokens
+from cereval.models.scripted import GIVEN, field_of, is_given
 from cereval.plan import DRAWN, CandidateSpec, Plan, repeats_itself
 from cereval.questions import kind_named
 from cereval.questions.compare.goal import Difference

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from cereval.datasets.base import DataSet, content_hash
-from cereval.datasets.fields import Fields
+from cereval.datasets.items import Fields
 from cereval.datasets.read import grown_by, named, read_dataset
 from cereval.errors import InvalidInput, Misuse, StoreError, shown
 from cereval.plan import DRAWN, Known, Plan, repeats_itself

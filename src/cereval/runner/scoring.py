@@ -8,14 +8,14 @@ from itertools import chain
 from typing import Any
 
 from cereval.datasets.base import Item
-from cereval.datasets.fields import list_names
+from cereval.datasets.items import list_names
 from cereval.datasets.prompts import Prompt
 from cereval.errors import BadFile, CallError, InvalidInput
 from cereval.imports import name_of, optional
 from cereval.models import ModelOptions, open_model
 from cereval.models.base import Model
 from cereval.models.base import Settings as RequestSettings
-from cereval.models.given import RECORDED
+from cereval.models.scripted import RECORDED
 from cereval.plan import Plan
 from cereval.runner.candidates import Functions, address_of, call_options, functions_of, price_of, text_of
 from cereval.runner.samples import Samples

@@ -8,14 +8,13 @@ from typing import Any
 
 from cereval.errors import InvalidInput
 from cereval.imports import name_of
+from cereval.models.base import Model
 from cereval.scorers.base import Scorer
-from cereval.scorers.choice import Choice
-from cereval.scorers.judge import Asks, Grade, Judge, Panel, Prefer
+from cereval.scorers.judge import Asks, Grade, Panel, Prefer
 from cereval.scorers.maths import Maths, Numeric
 from cereval.scorers.people import People
 from cereval.scorers.python_scorer import PythonScorer
-from cereval.scorers.schema import Schema
-from cereval.scorers.text import F1, Contains, Exact, Recorded, Regex
+from cereval.scorers.text import F1, Choice, Contains, Exact, Recorded, Regex, Schema
 from cereval.text import did_you_mean
 
 SCORERS: dict[str, type[Any]] = {
@@ -30,7 +29,7 @@ JUDGES = frozenset({Grade.name, Prefer.name, Panel.name})
 
 def build_scorer(
     spec: str | Mapping[str, Any] | Callable[..., Any],
-    judge: Judge | Sequence[Judge] | None = None,
+    judge: Model | Sequence[Model] | None = None,
     asks: Asks | None = None,
 ) -> Scorer:
     """Build the scorer that a text or a mapping describes, or that is a function.

@@ -18,7 +18,9 @@ from dataclasses import dataclass, fields
 from math import nan
 from typing import Any, ClassVar, Protocol
 
+from cereval.datasets.base import Item
 from cereval.errors import InvalidInput, shown
+from cereval.models.base import EndpointError
 
 LONGEST_S = 30.0
 """Seconds for one score, but for those of judges, whose calls have a limit of their own."""
@@ -26,19 +28,6 @@ LONGEST_DETAIL = 20_000
 """Characters of what is kept beside a score: a judge's reasons, whole as a rule."""
 NOT_IN_SPEC = {"spec": False}
 """Marks a field of a scorer that is not written down: what it holds is found anew."""
-
-
-class Question(Protocol):
-    """Describe what a scorer may know of an item; `cereval.datasets.base.Item` is one."""
-
-    @property
-    def id(self) -> str: ...
-    @property
-    def text(self) -> str: ...
-    @property
-    def answers(self) -> tuple[str, ...]: ...
-    @property
-    def choices(self) -> tuple[str, ...]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,10 +80,10 @@ class Scorer(Protocol):
 
     name: ClassVar[str]
 
-    async def score(self, question: Question, answer: str) -> Score: ...
+    async def score(self, question: Item, answer: str) -> Score: ...
 
 
-async def score_answer(scorer: Scorer, question: Question, answer: str) -> Score | ScoringFailure:
+async def score_answer(scorer: Scorer, question: Item, answer: str) -> Score | ScoringFailure:
     """Score one answer; whatever goes wrong is a record.
 
     A judge whose every call would fail is the exception: going on would turn the whole pool into failures. Its calls
@@ -104,11 +93,11 @@ async def score_answer(scorer: Scorer, question: Question, answer: str) -> Score
     try:
         async with asyncio.timeout(limit) as clock:
             return await scorer.score(question, answer)
+    except EndpointError:
+        raise
     except Exception as error:
         if clock.expired():
             return ScoringFailure(f"{scorer.name}: no score in {limit:g} s")
-        if getattr(error, "everywhere", False):
-            raise
         return ScoringFailure(f"{scorer.name}: {type(error).__name__}: {shown(str(error), limit=200)}")
 
 
@@ -121,7 +110,7 @@ def spec_of(scorer: Any) -> dict[str, Any]:
     return {"name": scorer.name, **{name: _plain(getattr(scorer, name)) for name in settings}}
 
 
-def need_answers(question: Question) -> tuple[str, ...]:
+def need_answers(question: Item) -> tuple[str, ...]:
     """Give the accepted answers; a scorer that compares cannot do without."""
     if not question.answers:
         raise InvalidInput("answer", "present in the data for this scorer", f"none for item {question.id}")

@@ -13,36 +13,18 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import exp
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
+from cereval.datasets.base import Item
 from cereval.errors import CallError, InvalidInput, shown
-from cereval.scorers.base import NOT_IN_SPEC, Question, Score, need_answers, spec_of
+from cereval.models.base import Model, Reply
+from cereval.scorers.base import NOT_IN_SPEC, Score, need_answers, spec_of
 
 LONGEST = 50_000
 """Characters of an answer shown to the judge: a runaway answer must not cost a fortune."""
 
 LONGEST_PROMPT = 20_000_000
 """Characters of what a judge is asked: a template may name its parts as often as it likes."""
-
-
-class JudgeReply(Protocol):
-    """Describe what a scorer reads of a judge's reply."""
-
-    @property
-    def text(self) -> str: ...
-    @property
-    def cost_usd(self) -> float | None: ...
-    @property
-    def first_token(self) -> Mapping[str, float]: ...
-
-
-class Judge(Protocol):
-    """Answer what a scorer asks: any model will do, `cereval.models.base.Model` has this shape."""
-
-    @property
-    def name(self) -> str: ...
-
-    async def answer(self, messages: Sequence[Mapping[str, str]], *, top_logprobs: int = 0) -> JudgeReply: ...
 
 
 Asks = Callable[[Any], Sequence[Mapping[str, str]]]
@@ -88,7 +70,7 @@ _GRADE = re.compile(r"\[\[\s*(\d{1,2}(?:\.\d+)?)\s*\]\]")
 class _Judged:
     """Ask a judge. asks: what it is shown of the question, as the messages that the model gets."""
 
-    judge: Judge
+    judge: Model
     criteria: str = ""
     template: str = ""
     asks: Asks | None = field(default=None, repr=False, compare=False, metadata=NOT_IN_SPEC)
@@ -103,7 +85,7 @@ class _Judged:
             wanted = "a text with {question}, {" + "}, {".join(self.needed) + "}"
             raise InvalidInput("judge_template", wanted, shown(self.template))
 
-    def check(self, questions: Sequence[Question]) -> None:
+    def check(self, questions: Sequence[Item]) -> None:
         """Refuse a template that names what the items do not have, before any call is paid for."""
         fields = (name for question in questions for name in fields_of(question))
         known = dict.fromkeys(["question", *self.needed, "criteria", "reference", *fields])
@@ -111,7 +93,7 @@ class _Judged:
             if name not in known:
                 raise InvalidInput("judge_template", "made of {" + "}, {".join(known) + "}", f"{{{name}}}")
 
-    async def _ask(self, question: Question, *, top_logprobs: int = 0, **parts: str) -> JudgeReply:
+    async def _ask(self, question: Item, *, top_logprobs: int = 0, **parts: str) -> Reply:
         parts = {
             **fields_of(question),
             "question": asked_text(question, self.asks),
@@ -131,7 +113,7 @@ class Grade(_Judged):
     usual: ClassVar[str] = GRADE
     needed: ClassVar[tuple[str, ...]] = ("answer",)
 
-    async def score(self, question: Question, answer: str) -> Score:
+    async def score(self, question: Item, answer: str) -> Score:
         verdict = await self._ask(question, answer=answer[:LONGEST])
         grades = _GRADE.findall(verdict.text)
         grade = float(grades[-1]) if grades else 0.0
@@ -156,7 +138,7 @@ class Prefer(_Judged):
     usual: ClassVar[str] = PREFER
     needed: ClassVar[tuple[str, ...]] = ("first", "second")
 
-    async def score(self, question: Question, answer: str) -> Score:
+    async def score(self, question: Item, answer: str) -> Score:
         orders = (False, True) if self.both_orders else (comes_second(question.id),)
         scores = [await self._one(question, answer, second) for second in orders]
         value = sum(score.value for score in scores) / len(scores)
@@ -165,7 +147,7 @@ class Prefer(_Judged):
         )
         return Score(value, f"p = {value:.4f}{each if self.both_orders else ''}", _total(scores))
 
-    async def _one(self, question: Question, answer: str, second: bool) -> Score:
+    async def _one(self, question: Item, answer: str, second: bool) -> Score:
         pair = (answer[:LONGEST], need_answers(question)[0][:LONGEST])
         first, last = reversed(pair) if second else pair
         verdict = await self._ask(question, top_logprobs=5, first=first, second=last)
@@ -188,7 +170,7 @@ class Panel:
         if self.how not in ("mean", "majority"):
             raise InvalidInput("panel", "mean or majority", self.how)
 
-    def check(self, questions: Sequence[Question]) -> None:
+    def check(self, questions: Sequence[Item]) -> None:
         self.members[0].check(questions)
 
     def spec(self) -> dict[str, Any]:
@@ -197,7 +179,7 @@ class Panel:
         del shared["judge"]
         return {**shared, "name": self.name, "how": self.how, "of": shared["name"]}
 
-    async def score(self, question: Question, answer: str) -> Score:
+    async def score(self, question: Item, answer: str) -> Score:
         scores = await asyncio.gather(*(member.score(question, answer) for member in self.members))
         majority = self.how == "majority"
         values = [_vote(score.value) if majority else score.value for score in scores]
@@ -206,8 +188,8 @@ class Panel:
         return Score(_vote(value) if majority else value, "\n\n".join(said), _total(scores))
 
 
-def asked_text(question: Question, asks: Asks | None) -> str:
-    messages = asks(question) if asks else getattr(question, "input", question.text)
+def asked_text(question: Item, asks: Asks | None) -> str:
+    messages = asks(question) if asks else question.input
     if isinstance(messages, str):
         return messages
     if len(messages) == 1:
@@ -215,14 +197,10 @@ def asked_text(question: Question, asks: Asks | None) -> str:
     return "\n\n".join(f"{message['role']}: {message['content']}" for message in messages)
 
 
-def fields_of(question: Question) -> dict[str, str]:
-    fields = question.without_answer() if hasattr(question, "without_answer") else {}
+def fields_of(question: Item) -> dict[str, str]:
+    fields = {name: "" if value is None else value for name, value in question.without_answer().items()}
     return {
-        name: value
-        if isinstance(value, str)
-        else ""
-        if value is None
-        else json.dumps(value, ensure_ascii=False)
+        name: value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
         for name, value in fields.items()
     }
 

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from math import isfinite
 from typing import Any, ClassVar
 
+from cereval.datasets.base import Item
 from cereval.errors import InvalidInput
 from cereval.imports import optional
-from cereval.scorers.base import Question, Score, need_answers, off_the_loop
+from cereval.scorers.base import Score, need_answers, off_the_loop
 from cereval.scorers.text import take_end
 
 _NUMBER = re.compile(
@@ -35,7 +36,7 @@ class Numeric:
         if not 0 <= self.tolerance < 1:
             raise InvalidInput("tolerance", "in [0, 1)", self.tolerance)
 
-    async def score(self, question: Question, answer: str) -> Score:
+    async def score(self, question: Item, answer: str) -> Score:
         golds = [(gold, last_number(gold)) for gold in need_answers(question)]
         for gold, number in golds:
             if number is None:
@@ -86,14 +87,14 @@ class Maths:
         if isinstance(self.seconds, bool) or not isinstance(self.seconds, int) or self.seconds < 1:
             raise InvalidInput("seconds", "a whole number >= 1", self.seconds)
 
-    async def score(self, question: Question, answer: str) -> Score:
+    async def score(self, question: Item, answer: str) -> Score:
         # Where the library's own limit works, it bounds the time; elsewhere nothing may hold up the loop.
         if self._limit() is not None:
             return self._scored(question, answer)
         found: Score = await off_the_loop(self._scored, question, answer)
         return found
 
-    def _scored(self, question: Question, answer: str) -> Score:
+    def _scored(self, question: Item, answer: str) -> Score:
         library = optional("math_verify", "math")
         # The library logs a traceback for every answer that it cannot read: for a scorer that is a plain 0.
         logging.getLogger("math_verify").setLevel(logging.CRITICAL)

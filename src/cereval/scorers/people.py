@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from cereval.datasets.base import Item
 from cereval.errors import InvalidInput, Misuse
-from cereval.scorers.base import Question, Score, Scorer
+from cereval.scorers.base import Score, Scorer
 
 UNSCORED = "waits for people"
 WAYS = ("right", "scale", "prefer")
@@ -38,7 +39,7 @@ class People:
         if self.raters < 1:
             raise InvalidInput("--raters", "a whole number >= 1", self.raters)
 
-    async def score(self, question: Question, answer: str) -> Score:  # noqa: ARG002
+    async def score(self, question: Item, answer: str) -> Score:  # noqa: ARG002
         raise Misuse("people score answers on the page of `cereval view`, not here")
 
     @property
@@ -61,7 +62,7 @@ class Unscored:
 
     name: ClassVar[str] = "unscored"
 
-    async def score(self, question: Question, answer: str) -> Score:  # noqa: ARG002
+    async def score(self, question: Item, answer: str) -> Score:  # noqa: ARG002
         return Score(0.0, detail=UNSCORED)
 
 

@@ -14,9 +14,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
+from cereval.datasets.base import Item
 from cereval.errors import InvalidInput
 from cereval.imports import code_digest, load_function, name_of
-from cereval.scorers.base import NOT_IN_SPEC, Question, Score, off_the_loop
+from cereval.scorers.base import NOT_IN_SPEC, Score, off_the_loop
 
 TARGETS = frozenset(
     {"target", "reference", "expected", "gold", "answer", "answers", "label", "truth", "correct"}
@@ -45,7 +46,7 @@ class PythonScorer:
         assert self.own is not None
         return code_digest(self.own if name_of(self.own) == self.function else self.function)
 
-    def check(self, questions: Sequence[Question]) -> None:
+    def check(self, questions: Sequence[Item]) -> None:
         """Try the function on the first item, before any call is paid for."""
         function, question = self.own, questions[0]
         assert function is not None
@@ -60,7 +61,7 @@ class PythonScorer:
                 "scorer", f"a function that gives a number in [0, 1] ({reason})", self.function
             ) from None
 
-    async def score(self, question: Question, answer: str) -> Score:
+    async def score(self, question: Item, answer: str) -> Score:
         function = self.own
         assert function is not None
         if inspect.iscoroutinefunction(function):

@@ -1,4 +1,4 @@
-"""Score `exact`, `contains`, `f1` and `regex`: the answer's text beside the accepted ones, made comparable."""
+"""Score by the answer's text: `exact`, `contains`, `f1`, `regex`, `choice` (the letter that was picked), `schema`."""
 
 from __future__ import annotations
 
@@ -6,13 +6,19 @@ import re
 import string
 import unicodedata
 from collections import Counter
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from math import exp
+from string import ascii_uppercase
+from typing import Any, ClassVar
 
 import regex
 
-from cereval.errors import InvalidInput
-from cereval.scorers.base import Question, Score, need_answers, off_the_loop
+from cereval.datasets.base import Item
+from cereval.errors import BadContent, InvalidInput
+from cereval.files import parse_json
+from cereval.imports import optional
+from cereval.scorers.base import Score, need_answers, off_the_loop
 
 LONGEST = 100_000
 """Characters of an answer that pattern matching looks at: a runaway answer must not stall the run."""
@@ -36,7 +42,7 @@ class Exact:
     strict: bool = False
     name: ClassVar[str] = "exact"
 
-    async def score(self, question: Question, answer: str) -> Score:
+    async def score(self, question: Item, answer: str) -> Score:
         golds = need_answers(question)
         form = str.strip if self.strict else fold
         read = answer.strip() if self.strict else fold(cut_long(answer, golds))
@@ -53,7 +59,7 @@ class Contains:
     whole_words: bool = True
     name: ClassVar[str] = "contains"
 
-    async def score(self, question: Question, answer: str) -> Score:
+    async def score(self, question: Item, answer: str) -> Score:
         text = fold(take_end(answer))
         for gold in map(fold, need_answers(question)):
             if not gold:
@@ -71,7 +77,7 @@ class F1:
 
     name: ClassVar[str] = "f1"
 
-    async def score(self, question: Question, answer: str) -> Score:
+    async def score(self, question: Item, answer: str) -> Score:
         said = Counter(tokens(take_end(answer)))
         return Score(max(f1(said, Counter(tokens(gold))) for gold in need_answers(question)))
 
@@ -182,7 +188,7 @@ class Regex:
         except RecursionError:
             raise InvalidInput("pattern", "a regular expression with fewer groups", self.pattern) from None
 
-    async def score(self, question: Question, answer: str) -> Score:
+    async def score(self, question: Item, answer: str) -> Score:
         # In a thread and without the interpreter's lock: a slow pattern must not hold up the other calls.
         read = await off_the_loop(self._read, take_end(answer))
         if read is None:
@@ -210,5 +216,139 @@ class Recorded:
 
     name: ClassVar[str] = "recorded"
 
-    async def score(self, question: Question, answer: str) -> Score:  # noqa: ARG002
+    async def score(self, question: Item, answer: str) -> Score:  # noqa: ARG002
         return Score(float(answer))
+
+
+# -- choices ----------------------------------------------------------------------------------------------------------
+
+
+# Possessive repeats (`*+`, `++`, `?+`): two runs of blanks side by side would be divided in every way, which takes
+# quadratic time. What follows a run never begins like it, so that nothing is lost.
+_STATED = re.compile(
+    r"(?:answer|choice|option)(?:\s++is)?+\s*+:?+\s*+(?:is\s*+)?+[*_`\"']*+(?:\\boxed\{)?+[(\[]?+([A-Z])(?![\w'])"
+    r"|\\boxed\{\s*+(?:\\text\{\s*+)?+\(?+([A-Z])\)?+\s*+\}",
+    re.IGNORECASE,
+)
+_LEADING = re.compile(r"\s*+[*_`\"']*+[(\[]?+([A-Za-z])(?:[)\].:,]|[*_`\"']*+\s*?(?:$|\n))")
+_BRACKETED = re.compile(r"\(([A-Z])\)")
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Score 1 when the letter read from the answer is the right one; 0 when it is not or none can be read.
+
+    Read in this order: a stated answer ("the answer is C", a boxed one; the last counts), a leading letter,
+    the text of exactly one choice, a letter in brackets (the last). Of long answers the last 100,000 characters count.
+    """
+
+    name: ClassVar[str] = "choice"
+
+    async def score(self, question: Item, answer: str) -> Score:
+        letter = pick_letter(answer, question.choices)
+        golds = {gold.strip().strip("().").upper() for gold in need_answers(question)}
+        return Score(letter in golds, detail=letter or "no choice recognised")
+
+
+def pick_letter(answer: str, choices: tuple[str, ...]) -> str:
+    """Read the chosen letter, or an empty text.
+
+    >>> pick_letter("I think the answer is (b).", ("3", "4"))
+    'B'
+    >>> pick_letter("A good question. It is Paris", ("London", "Paris"))
+    'B'
+    """
+    allowed = ascii_uppercase[: len(choices) or 26]
+    text = take_end(answer)
+    stated = [next(filter(None, match.groups())).upper() for match in _STATED.finditer(text)]
+    leading = [match[1].upper() for match in [_LEADING.match(answer[:200])] if match]
+    bracketed = _BRACKETED.findall(text)
+    for letters in (stated[::-1], leading, _find_named(text, choices), bracketed[::-1]):
+        for letter in letters:
+            if letter in allowed:
+                return letter
+    return ""
+
+
+def letter_chances(first_token: Mapping[str, float], count: int) -> dict[str, float]:
+    """Return the chance of each letter among the likeliest first tokens, in proportion to one another; likeliest
+    first.
+
+    Tokens that differ by blanks or brackets alone (`B`, ` B`, `(B`) are the same letter.
+
+    >>> chances = letter_chances({"B": -0.7, " B": -2.3, "A": -1.4, "The": -3.0}, 4)
+    >>> {letter: round(chance, 3) for letter, chance in chances.items()}
+    {'B': 0.708, 'A': 0.292}
+    """
+    weights: dict[str, float] = {}
+    for token, logprob in first_token.items():
+        letter = token.strip(" ()[].:*\n▁Ġ")
+        if len(letter) == 1 and letter in ascii_uppercase[:count]:
+            weights[letter] = weights.get(letter, 0.0) + exp(min(logprob, 0.0))
+    total = sum(weights.values())
+    likeliest = sorted(weights, key=lambda letter: (-weights[letter], letter))
+    return {letter: weights[letter] / total for letter in likeliest} if total > 0 else {}
+
+
+def _find_named(text: str, choices: tuple[str, ...]) -> list[str]:
+    said = fold(text)
+    names = [fold(choice) for choice in choices]
+    whole = [i for i, name in enumerate(names) if name == said]
+    found = whole or [i for i, name in enumerate(names) if name and occurs(name, said)]
+    return [ascii_uppercase[found[0]]] if len(found) == 1 and found[0] < 26 else []
+
+
+# -- JSON of a given schema --------------------------------------------------------------------------------------------
+
+
+LONGEST_JSON = 1_000_000
+"""Characters of an answer that are parsed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Schema:
+    """Score 1 when the answer is JSON, alone or in a fence (```json), that the JSON schema allows."""
+
+    schema: Mapping[str, Any]
+    name: ClassVar[str] = "schema"
+    argument: ClassVar[str] = ""
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.schema, Mapping):
+            raise InvalidInput("schema", "a JSON schema (--schema FILE)", self.schema)
+        library = optional("jsonschema", "schema")
+        try:
+            library.validators.validator_for(self.schema).check_schema(self.schema)
+        except library.SchemaError as error:
+            raise InvalidInput("schema", f"a JSON schema ({error.message})", self.schema) from None
+
+    async def score(self, question: Item, answer: str) -> Score:  # noqa: ARG002
+        try:
+            value = parse_json(_unfenced(answer[:LONGEST_JSON]), "the answer", unique=True, mend=True)
+        except BadContent as error:
+            return Score(0.0, str(error))
+        wrong: str = await off_the_loop(_what_is_wrong, self.schema, value)
+        return Score(not wrong, wrong)
+
+
+def _what_is_wrong(schema: Mapping[str, Any], value: Any) -> str:
+    library, registry = (
+        optional("jsonschema", "schema"),
+        optional("referencing.jsonschema", "schema").EMPTY_REGISTRY,
+    )
+    kind = library.validators.extend(library.validators.validator_for(schema), {"pattern": _check_pattern})
+    # Without a registry of its own, a reference to another address would be fetched from there.
+    error = library.exceptions.best_match(kind(dict(schema), registry=registry).iter_errors(value))
+    return "" if error is None else f"{error.json_path}: {error.message}"
+
+
+def _check_pattern(_: Any, pattern: str, value: Any, __: Any) -> Iterator[Any]:
+    if isinstance(value, str) and not regex.search(pattern, value, concurrent=True, timeout=LONGEST_S):
+        yield optional("jsonschema", "schema").ValidationError(f"{value!r} does not match {pattern!r}")
+
+
+def _unfenced(answer: str) -> str:
+    lines = answer.strip().splitlines()
+    if len(lines) > 2 and lines[0].startswith("```") and lines[-1].strip() == "```":
+        return "\n".join(lines[1:-1])
+    return answer.strip()

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from cereval.errors import InvalidInput
+from cereval.store.database import execute, mapping
 from cereval.store.sql import SqlStore
-from cereval.store.tables import execute, mapping
 
 PIECE = 5000
 """How many answers a search looks through at a time."""

@@ -10,8 +10,9 @@ from typing import Any
 
 from cereval.errors import InvalidInput, Misuse
 from cereval.store.base import Answer
-from cereval.store.sql import SqlStore, storable
-from cereval.store.tables import execute, insert_rows, mapping, refuse
+from cereval.store.database import execute, insert_rows, mapping, refuse
+from cereval.store.sql import SqlStore
+from cereval.text import storable
 
 UNDO_S = 6.0
 """How long a rating can be taken back."""

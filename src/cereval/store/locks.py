@@ -21,8 +21,7 @@ from threading import Lock
 from sqlalchemy import Connection, Engine
 
 from cereval.errors import Busy, StoreError
-from cereval.store.database import file_of
-from cereval.store.tables import execute
+from cereval.store.database import execute, file_of
 
 PATIENCE_S, PAUSE_S = 1.0, 0.05
 """Whoever looks whether a run is locked locks it for a moment: that is no reason to refuse."""

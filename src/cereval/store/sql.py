@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import time
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -35,9 +34,8 @@ from cereval.store.base import (
     is_summary,
     now,
 )
-from cereval.store.database import AGAIN, patiently, plain_errors
-from cereval.store.locks import Lease, lock_run, locked_runs
-from cereval.store.tables import (
+from cereval.store.database import (
+    AGAIN,
     LARGEST,
     OF_A_RUN,
     Rows,
@@ -47,9 +45,12 @@ from cereval.store.tables import (
     execute,
     insert_rows,
     mapping,
+    patiently,
+    plain_errors,
     whole,
 )
-from cereval.text import did_you_mean
+from cereval.store.locks import Lease, lock_run, locked_runs
+from cereval.text import did_you_mean, storable
 from cereval.version import ENGINE
 
 MOST_NAMED = 500
@@ -476,18 +477,8 @@ def in_pieces(values: Sequence[T], most: int = MOST_NAMED) -> Iterator[list[T]]:
     return (list(values[start : start + most]) for start in range(0, len(values), most))
 
 
-UNSTORABLE = re.compile("[\ud800-\udfff\0]")
 ANSWER_COLUMNS = tuple(one.name for one in fields(Answer) if one.name != "asked_at")
 answer_values = itemgetter(*ANSWER_COLUMNS)
-
-
-def storable(text: str) -> str:
-    """Return a text that both databases take: U+FFFD for NUL and for halves of surrogate pairs.
-
-    >>> storable("a\\0b\\ud800")
-    'a\ufffdb\ufffd'
-    """
-    return UNSTORABLE.sub("\ufffd", text)
 
 
 def answer_row(run_id: str, answer: Answer, at: float) -> dict[str, Any]:

@@ -22,8 +22,8 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from cereval.datasets.base import canonical
-from cereval.datasets.fields import KNOWN, choices_of
 from cereval.datasets.formats import Row, json_object, lines_of
+from cereval.datasets.items import KNOWN, choices_of
 from cereval.errors import BadContent, BadFile, shown
 from cereval.files import (
     DATA_LIMIT,

@@ -141,7 +141,7 @@ class Session(MethodSession):
             "side_information": self._fingerprint,
             "changes": [change.as_dict() for change in self.changes],
             "draws": [[draw.item, draw.probability] for draw in self._draws],
-            "results": [[i, *self._scores(i)] for i, told in enumerate(self._has_told) if told],
+            "results": [[i, *scores] for i, scores in enumerate(self._told) if scores is not None],
         }
 
     @classmethod

@@ -30,7 +30,6 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from cereval.arrays import Draws
 from cereval.errors import InvalidInput
 from cereval.forecasts.draw_weights import NOISE, expected_squares, race_weights
 from cereval.forecasts.pool import Pool
@@ -227,7 +226,7 @@ class RankSession(AskTell):
             "seed": seed,
             "models": _checked_models(models),
         }
-        super().__init__(n_items, goal, draws=Draws(None), **asked)
+        super().__init__(n_items, goal, **asked)
         if method not in ("pairs", "auto", ALL):
             raise InvalidInput("method", f"pairs, or {ALL} to ask every model every item", method)
         self.whole = method == ALL
