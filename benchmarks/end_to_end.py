@@ -55,7 +55,7 @@ class FullRun:
 def served_model(name: str) -> Iterator[str]:
     """The model in a process of its own; yields its address."""
     process = subprocess.Popen(
-        [sys.executable, str(Path(__file__).with_name("model_server.py")), "--model", name],
+        [sys.executable, "-m", "benchmarks.model_server", "--model", name],
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         text=True,

@@ -36,14 +36,18 @@ def served(key: Path, *flags: str, accuracy: float = 0.7, seed: int = 0) -> Iter
     """A scripted model in a process of its own; yields its URL."""
     command = [
         sys.executable,
-        str(Path(__file__).with_name("model_server.py")),
+        *("-m", "benchmarks.model_server"),
         "--answers",
         str(key),
         "--accuracy",
         str(accuracy),
     ]
     process = subprocess.Popen(
-        [*command, "--seed", str(seed), *flags], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        [*command, "--seed", str(seed), *flags],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])},
     )
     assert process.stdout is not None
     try:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Coroutine, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import wraps
 from html import escape
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, TypeVar, Unpack
+from typing import Any, ParamSpec, TypeVar, Unpack
 
 from cereval.certificate.seal import Seal
 from cereval.certificate.verify import Verdict
@@ -45,6 +46,7 @@ from cereval.settings import (
 )
 from cereval.store.base import DEFAULT_URL, Store, opened_store
 
+P = ParamSpec("P")
 T = TypeVar("T")
 Model = Any
 """A candidate: the name of a model, a callable, or a `Candidate`."""
@@ -112,21 +114,8 @@ class Run:
             raise AttributeError(f"a run has no {name!r}; dir(run) lists what there is") from None
 
     def __dir__(self) -> list[str]:
-        own = (
-            "answers",
-            "calls",
-            "certificate",
-            "cost_usd",
-            "instead",
-            "notes",
-            "report",
-            "result",
-            "resume",
-            "run_id",
-            "served",
-            "to_frame",
-        )
-        return sorted({*own, *(name for name in dir(self.outcome.result) if not name.startswith("_"))})
+        own = set(vars(Run)) - set(self.__slots__)
+        return sorted(name for name in own.union(dir(self.outcome.result)) if not name.startswith("_"))
 
     def resume(self, *, eps: float | None = None, **options: Unpack[AgainOptions]) -> Run:
         """Go on with the run, with a closer goal or a larger budget where they are given."""
@@ -214,7 +203,7 @@ def verify(
 # -- asking -----------------------------------------------------------------------------------------------------------
 
 
-def evaluate(
+async def evaluate_async(
     data: Any,
     model: Model = None,
     *,
@@ -233,23 +222,10 @@ def evaluate(
     Works inside a running event loop too (a notebook); there `await evaluate_async(...)` shares the loop. Repeating a
     call goes on where it ended: what is in the store is not asked again.
     """
-    return _run(_ask("estimate", data, [model], goal, observer, seal, options))
-
-
-async def evaluate_async(
-    data: Any,
-    model: Model = None,
-    *,
-    goal: Any = None,
-    observer: Observer | None = None,
-    seal: str | Path | None = None,
-    **options: Unpack[RunOptions],
-) -> Run:
-    """Evaluate as `evaluate` does, for code in an event loop."""
     return await _ask("estimate", data, [model], goal, observer, seal, options)
 
 
-def compare(
+async def compare_async(
     data: Any,
     a: Model,
     b: Model = None,
@@ -264,24 +240,10 @@ def compare(
 
     baseline="last", a run or its name, in place of `b`: what was answered then is compared with, at no cost.
     """
-    return _run(_ask("compare", data, [a, b], goal, observer, seal, options))
-
-
-async def compare_async(
-    data: Any,
-    a: Model,
-    b: Model = None,
-    *,
-    goal: Any = None,
-    observer: Observer | None = None,
-    seal: str | Path | None = None,
-    **options: Unpack[CompareOptions],
-) -> Run:
-    """Compare as `compare` does, for code in an event loop."""
     return await _ask("compare", data, [a, b], goal, observer, seal, options)
 
 
-def rank(
+async def rank_async(
     data: Any,
     candidates: Sequence[Model],
     *,
@@ -294,34 +256,7 @@ def rank(
 
     history="store" asks items sooner on which other candidates in the store disagreed.
     """
-    return _run(_ask("rank", data, candidates, goal, observer, seal, options))
-
-
-async def rank_async(
-    data: Any,
-    candidates: Sequence[Model],
-    *,
-    goal: Any = None,
-    observer: Observer | None = None,
-    seal: str | Path | None = None,
-    **options: Unpack[RankOptions],
-) -> Run:
-    """Rank as `rank` does, for code in an event loop."""
     return await _ask("rank", data, candidates, goal, observer, seal, options)
-
-
-def tasks(
-    data: Any,
-    model: Model,
-    *,
-    goal: Any = None,
-    observer: Observer | None = None,
-    seal: str | Path | None = None,
-    **options: Unpack[TasksOptions],
-) -> Run:
-    """Evaluate a candidate on every category of the questions (by=FIELD): `Macro` (eps=), `EachWithin` (each_eps=),
-    `AllAtLeast` (min=), `WhichFail` (which_fail=)."""
-    return _run(_ask("tasks", data, [model], goal, observer, seal, options))
 
 
 async def tasks_async(
@@ -333,8 +268,26 @@ async def tasks_async(
     seal: str | Path | None = None,
     **options: Unpack[TasksOptions],
 ) -> Run:
-    """Evaluate many tasks as `tasks` does, for code in an event loop."""
+    """Evaluate a candidate on every category of the questions (by=FIELD): `Macro` (eps=), `EachWithin` (each_eps=),
+    `AllAtLeast` (min=), `WhichFail` (which_fail=)."""
     return await _ask("tasks", data, [model], goal, observer, seal, options)
+
+
+def _blocking(work: Callable[P, Coroutine[Any, Any, Run]]) -> Callable[P, Run]:
+    """Return a function that does its work in an event loop of its own; what `work` says of itself is true of it."""
+
+    @wraps(work)
+    def blocking(*args: P.args, **options: P.kwargs) -> Run:
+        return _run(work(*args, **options))
+
+    blocking.__name__ = blocking.__qualname__ = work.__name__.removesuffix("_async")
+    return blocking
+
+
+evaluate = _blocking(evaluate_async)
+compare = _blocking(compare_async)
+rank = _blocking(rank_async)
+tasks = _blocking(tasks_async)
 
 
 def extend(
@@ -447,9 +400,6 @@ def seal(
         made = sealed(work.plan, work.items, store, history=settings.uses_store_history)
     written(Path(path), made)
     return made
-
-
-# -- recorded scores --------------------------------------------------------------------------------------------------
 
 
 # -- places -----------------------------------------------------------------------------------------------------------

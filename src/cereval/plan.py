@@ -200,7 +200,8 @@ def full_name(candidate: Mapping[str, Any]) -> str:
     ('openai/m', 'brief (openai/m)')
     """
     name, model = str(candidate["name"]), str(candidate["model"])
-    return name if model in name else f"{name} ({model})"
+    own = name.removeprefix("python:")
+    return name if model in name or model.endswith((f"/{own}", f":{own}")) else f"{name} ({model})"
 
 
 def candidate_digest(candidate: CandidateSpec) -> str:

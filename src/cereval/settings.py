@@ -316,7 +316,7 @@ class HistoryOptions(TypedDict, total=False):
         Texts,
         Option(
             "What is known of the questions beforehand: `store` (earlier runs on the same questions, the default) or "
-            "`none`; for recorded scores also `others`, columns or a file.  May be repeated.",
+            "`none`; of recorded scores `others`, columns or a file.  May be repeated.",
             metavar="store|none|others|COLUMN|FILE",
             off="--no-history",
         ),
@@ -601,7 +601,6 @@ class Declared(NamedTuple):
 
     @property
     def words(self) -> str:
-        """Say which values are allowed."""
         notes = [note.description for note in get_args(self.kind)[1:] if isinstance(note, Meta)]
         if get_origin(self.plain) is Literal:
             return "one of " + ", ".join(map(str, get_args(self.plain)))
@@ -662,6 +661,7 @@ def check_options(
         if name is None:
             where = f" in {source}" if source else ""
             hint = did_you_mean(str(key), [*known, *also])
+            hint += "; fields of a request go under `set`" if accepted is CandidateOptions else ""
             raise InvalidInput(f"option{where}", f"one that is taken here ({hint})", key)
         if value is None and name != "temperature":
             continue
@@ -851,7 +851,6 @@ _GOALS: Mapping[str, Callable[[Mapping[str, Any], Sequence[Candidate]], Any]] = 
 
 
 def _one_of(given: Mapping[str, Any], groups: Sequence[Sequence[str]]) -> None:
-    """Refuse options of several groups at once."""
     named = [[name for name in group if name in given] for group in groups]
     used = [names[0] for names in named if names]
     if len(used) > 1:

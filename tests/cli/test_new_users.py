@@ -54,7 +54,7 @@ def test_row_2_prompts_temperatures_and_runs_can_be_compared(capsys: Capture) ->
     prompts = facts(capsys, "compare q.jsonl --model scripted/0.9 --system @a.txt --system B --within 0.2")
     assert (prompts["first"], prompts["second"]) == ("scripted/0.9 (system a.txt)", "scripted/0.9 (system B)")
     warm = facts(capsys, "compare q.jsonl --model scripted/0.9 --temperature 0 --temperature 1 --within 0.2")
-    assert warm["second"] == "scripted/0.9 (temperature 1.0)"
+    assert warm["second"] == "scripted/0.9 (temperature 1)"
     facts(capsys, "run q.jsonl --model scripted/0.5 --eps 0.2 --name before")
     assert facts(capsys, "compare q.jsonl --model scripted/0.9 --baseline before")["decision"] == "first"
 
@@ -229,6 +229,19 @@ def test_row_9_any_field_of_the_request_can_be_sent_or_left_out(capsys: Capture)
         body = server.bodies[-1]
     assert "temperature" not in body
     assert (body["max_completion_tokens"], body["top_p"], body["reasoning"]) == (7, 0.5, {"effort": "low"})
+
+
+def test_row_9_answers_of_a_schema_are_asked_for_and_checked(capsys: Capture) -> None:
+    Path("s.json").write_text(json.dumps({"type": "object", "required": ["n"]}))
+    with served(lambda _, text: {"text": json.dumps({"n": text} if text.endswith("0") else {})}) as server:
+        line = f"run q.jsonl --model openai/m --base-url {server.url} --scorer schema --max-calls 9 --seed 1"
+        assert "--schema must be given with" in facts(capsys, line, code=1)["error"]
+        found = facts(capsys, f"{line} --schema s.json", code=3)
+        assert server.bodies[-1]["response_format"]["json_schema"]["schema"]["required"] == ["n"]
+    assert main(["show", found["run_id"], "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)["rows"]
+    assert {row["score"] for row in rows if not row["prompt"].endswith("0")} == {0}
+    assert "'n' is a required property" in {row["detail"] for row in rows if row["score"] == 0}.pop()
 
 
 def test_row_10_the_own_past_is_history(capsys: Capture) -> None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import re
 from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -44,12 +46,37 @@ def noted(capsys: Capture, *arguments: object) -> list[str]:
     return notes
 
 
+def test_where_a_temperature_is_refused_the_question_is_about_fresh_answers(
+    mini: Server, capsys: Capture
+) -> None:
+    line = (
+        "run",
+        "q.jsonl",
+        "--eps",
+        "0.2",
+        "--seed",
+        "1",
+        "--base-url",
+        mini.url,
+        "--model",
+        "openai/gpt-4o",
+    )
+    code, facts = run(capsys, *line)
+    assert (code, facts["target"], facts["failures"]) == (0, "expected", 0)
+    assert facts["asked"] == facts["calls"] == sum("temperature" not in body for body in mini.bodies)
+    assert verify(json.loads(Path(facts["certificate"]).read_text())).valid
+    code, again = run(capsys, *line)
+    assert (code, again["asked"], again["run_id"]) == (0, 0, facts["run_id"])
+    assert [one["run_id"] for one in cereval.runs()] == [facts["run_id"]], "the refused run is gone"
+
+
 def test_another_model_answered_and_a_setting_was_refused(mini: Server, capsys: Capture) -> None:
-    line = ("--model", "openai/gpt-4o", "--base-url", mini.url)
+    line = ("--model", "openai/gpt-4o", "--base-url", mini.url, "--target", "benchmark")
     notes = noted(capsys, *line)
     other = "warning: openai/gpt-4o was asked, and the server says that gpt-4o-mini-2024-07-18 answered"
     assert other in notes
-    assert "warning: the server refuses `temperature`: openai/gpt-4o is asked without it" in notes
+    end = "its answers may differ from call to call (--target expected)"
+    assert f"warning: the server refuses `temperature`: openai/gpt-4o is asked without it; {end}" in notes
     code, again = run(capsys, "run", "q.jsonl", "--eps", "0.2", "--seed", "1", *line)
     assert (code, again["asked"]) == (0, 0)
     assert other in again["notes"], "also where all answers were there"
@@ -59,6 +86,19 @@ def test_another_model_answered_and_a_setting_was_refused(mini: Server, capsys: 
     assert certificate["provenance"]["served"] == served
     assert verify(certificate).valid
     assert main(["verify", again["certificate"]]) == 0
+
+
+def test_a_server_that_changes_its_model_on_the_way_is_told_by_counts(capsys: Capture) -> None:
+    """Only the other name was shown, as if it had given all answers."""
+    asked = count()
+
+    def answer(_: object, text: str) -> dict[str, str]:
+        return {"text": text.split()[-1], "served": "gpt-4o" if next(asked) < 5 else "gpt-3"}
+
+    with served(answer) as server:
+        line = ("--model", "openai/gpt-4o", "--base-url", server.url, "-j", "1", "--display", "none")
+        assert main(["run", "q.jsonl", "--eps", "0.2", "--seed", "1", *line]) == 0
+    assert re.search(r"answered by +gpt-3 \(\d+\), gpt-4o \(5\)", capsys.readouterr().out)
 
 
 def test_a_certificate_whose_answers_came_from_elsewhere_is_found(mini: Server, capsys: Capture) -> None:
@@ -97,7 +137,10 @@ def test_the_scorer_that_nobody_named_is_said(capsys: Capture) -> None:
     line = ["run", "q.jsonl", "--model", "scripted/0.7", "--eps", "0.2", "--display", "plain"]
     assert main(line) == 0
     told = capsys.readouterr()
-    assert "no --scorer was given: `exact` is used, which counts only the reference itself" in told.err
+    assert (
+        "no --scorer was given: `exact` is used, by which an answer is right if it equals the reference"
+        in told.err
+    )
     assert "scorer exact" in told.out.splitlines()[0]
     assert main([*line, "--scorer", "contains"]) == 0
     assert "--scorer was given" not in capsys.readouterr().err

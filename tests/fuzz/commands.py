@@ -20,7 +20,7 @@ SCENES: tuple[tuple[float, str], ...] = (
         "replay scores.csv --model green --items items.jsonl --history others --eps 0.15 --mix sums=2,gains=1",
     ),
     (1, "replay scores.parquet --model blue --at-least 0.5 --method active --weights weights.csv"),
-    (1, f"replay questions.csv --model level --history store {KEPT}"),
+    (1, "replay questions.csv --model level --history others"),
     (2, "replay compare scores.csv --model red --model blue --eps 0.1"),
     (
         1,

@@ -490,6 +490,32 @@ def test_failed_subtests_and_warnings_that_are_errors_are_failures(pytester: pyt
     assert "certified fail, 0.0%" in lines["test_warns"]
 
 
+def test_parameters_that_plugins_make_are_no_cases(pytester: pytest.Pytester) -> None:
+    """One run of a flaky test was the whole truth about its only "case", the event loop of anyio."""
+    pytester.makeconftest("""
+        def pytest_generate_tests(metafunc):  # as pytest-flakefinder does
+            if metafunc.function.__name__ == "test_copies":
+                metafunc.fixturenames.append("__flakefinder_test_copies")
+                metafunc.parametrize("__flakefinder_test_copies", range(3))
+    """)
+    pytester.makepyfile("""
+        import random
+        import pytest
+        chance = random.Random(1)
+        @pytest.mark.certify(min=0.8)
+        @pytest.mark.anyio
+        @pytest.mark.parametrize("anyio_backend", ["asyncio"])
+        async def test_loop(anyio_backend):
+            assert chance.random() < 0.5
+        @pytest.mark.certify(min=0.8)
+        def test_copies():
+            assert chance.random() < 0.5
+    """)
+    lines = gate_lines(pytester.runpytest_inprocess("-q", "-p", "anyio", "--certify-seed=1"))
+    assert len(lines) == 2
+    assert all("certified fail" in line and "of one test" in line for line in lines.values()), lines
+
+
 def test_the_order_of_the_cases_changes_no_draw(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(EVEN)
     plain = gate_lines(pytester.runpytest_inprocess("-q", "--certify-seed=1"))

@@ -10,7 +10,29 @@ from typing import Any
 
 import click
 
+from cereval.cli.asking import finish
 from cereval.cli.options import JSON, OUTPUT, STORE, apply, writable
+from cereval.cli.output import print_json
+from cereval.datasets.formats import read_rows
+from cereval.errors import BadContent, BadFile, InvalidInput
+from cereval.plan import Plan
+from cereval.runner.answers import write_batch
+from cereval.runner.book import age_in_seconds
+from cereval.runner.items import stored_items
+from cereval.runner.people import (
+    hand_out,
+    is_told,
+    labels_told,
+    people_of,
+    rows_to_label,
+    take_in,
+    take_labels,
+    why_nothing,
+)
+from cereval.runner.prepare import leave_unasked
+from cereval.runner.run import scores_told_before
+from cereval.runner.start import held, start
+from cereval.store.base import opened_store, store_flag
 
 LONGEST_HEADER = 1000
 
@@ -50,16 +72,6 @@ def ask(run_id: str, store: str | None, count: int, lease: str, output: str, as_
     any order and in as many parts as you like. Of a run with --scorer people the rows have the answers that wait for
     labels, and `rater` may say whose the label is.
     """
-    from cereval.cli.output import print_json
-    from cereval.plan import Plan
-    from cereval.runner.answers import write_batch
-    from cereval.runner.book import age_in_seconds
-    from cereval.runner.items import stored_items
-    from cereval.runner.people import hand_out, is_told, labels_told, people_of, rows_to_label, why_nothing
-    from cereval.runner.run import scores_told_before
-    from cereval.runner.start import held, start
-    from cereval.store.base import opened_store, store_flag
-
     with opened_store(store) as opened:
         plan = Plan.from_dict(opened.run(run_id).plan)
         items = stored_items(plan, opened)
@@ -88,9 +100,6 @@ def ask(run_id: str, store: str | None, count: int, lease: str, output: str, as_
 
 def _spare(path: Path, told: Callable[[Mapping[str, Any]], bool]) -> None:
     """Refuse to write over scores that were not told, and over files that `ask` has not written."""
-    from cereval.datasets.formats import read_rows
-    from cereval.errors import BadContent, BadFile, InvalidInput
-
     if not path.exists() or path.stat().st_size == 0:
         return
     try:
@@ -118,16 +127,6 @@ def tell(run_id: str, file: str, store: str | None, **flags: Any) -> int:
     FILE has rows with `draw`, `item` and `score` (JSONL, JSON, CSV or Parquet); rows without a score are skipped; a
     `failure` says why there will be none. Exit codes as for `run`: 3 while more scores are needed.
     """
-    from cereval.cli.asking import finish
-    from cereval.cli.output import print_json
-    from cereval.datasets.formats import read_rows
-    from cereval.plan import Plan
-    from cereval.runner.items import stored_items
-    from cereval.runner.people import people_of, take_in, take_labels
-    from cereval.runner.prepare import leave_unasked
-    from cereval.runner.start import held, start
-    from cereval.store.base import opened_store, store_flag
-
     with opened_store(store) as opened:
         plan = Plan.from_dict(opened.run(run_id).plan)
         items = stored_items(plan, opened)

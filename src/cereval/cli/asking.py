@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from math import fsum
@@ -19,9 +20,11 @@ from cereval.cli.seal import NewSeal, write_seal
 from cereval.datasets.weights import mix_notes
 from cereval.errors import BadFile, InvalidInput
 from cereval.files import is_file
+from cereval.plan import full_name
 from cereval.records import Result, Rows
 from cereval.runner.candidates import RUN, is_asked_outside
 from cereval.runner.finding import left_behind
+from cereval.runner.listing import candidate_words
 from cereval.runner.prepare import prepare
 from cereval.runner.run import carry_out, choose_plan, kept_line, reuse_in
 from cereval.runner.samples import Samples
@@ -123,7 +126,6 @@ def ask_candidates(
 def read_settings(
     kind: str, data: Sequence[str], flags: Mapping[str, Any], *, names: Sequence[str], candidates: int | None
 ) -> Settings:
-    """Return the settings that a command line describes, with the files that it names."""
     config = flags.get("config")
     if config is None and len(data) == 1 and Path(data[0]).suffix in YAML:
         config, data = data[0], ()
@@ -203,7 +205,9 @@ def finish(
     observer = observer_for(flags["display"])
     outcome = asyncio.run(carry_out(work, plan, store, observer, change, reuse or Reuse()))
     outcome = replace(outcome, notes=(*outcome.notes, *note(outcome)))
-    store.label(plan.run_id, labels)
+    if outcome.run_id != plan.run_id:  # the server refused the temperature
+        path = certificate_path(flags["certificate"], store, outcome.run_id)
+    store.label(outcome.run_id, labels)
     print_page(flags.get("report"), store, outcome.run_id)
     return print_outcome(outcome, path, store, changed=change is not None, as_json=flags["as_json"])
 
@@ -244,7 +248,6 @@ def print_outcome(outcome: Outcome, path: Path, store: Store, *, changed: bool, 
 
 
 def print_page(path: str | None, store: Store, run_id: str) -> None:
-    """Write the page of a run, where one is wanted."""
     if path is not None:
         from cereval.report import page_of, write_page
 
@@ -252,7 +255,6 @@ def print_page(path: str | None, store: Store, run_id: str) -> None:
 
 
 def outcome_as_json(outcome: Outcome, path: Path) -> dict[str, Any]:
-    """Return what scripts want besides the result's fields."""
     names = outcome.result.models
     named = {"first": names[0], "second": names[1]} if len(names) == 2 else {}
     spec = {} if "goal" in outcome.result.as_dict() else dict(outcome.result.goal)
@@ -289,9 +291,9 @@ def outcome_rows(outcome: Outcome, path: Path) -> Rows:
     waits = _waits_outside(outcome)
     stopped = "waiting for scores" if waits else "interrupted" if outcome.interrupted else result.stopped
     spare = f"{outcome.surplus} {'waiting for an earlier one' if waits else 'not needed'}"
-    named = [spec for spec in outcome.plan.candidates if spec["model"] not in spec["name"]]
+    named = [spec for spec in outcome.plan.candidates if full_name(spec) != spec["name"]]
     return [
-        *((spec["name"], f"model {spec['model']}") for spec in named),
+        *((spec["name"], candidate_words(spec)) for spec in named),
         ("stopped", stopped),
         ("calls", f"{outcome.calls:,} ({result.failures} failed, {spare}), cost {cost}"),
         *instead_rows(outcome.instead),
@@ -305,8 +307,13 @@ def outcome_rows(outcome: Outcome, path: Path) -> Rows:
 def _served_rows(outcome: Outcome) -> Rows:
     """Name the releases that answered, where a server gives them other names than were asked for."""
     asked = {spec["model"].rpartition("/")[2] for spec in outcome.plan.candidates}
-    names = sorted({name for counts in outcome.served.values() for name in counts} - asked)
-    return [("answered by", ", ".join(names))] if names else []
+    counts = sum(map(Counter, outcome.served.values()), Counter[str]())
+    if counts.keys() <= asked:
+        return []
+    several = len(counts) > 1
+    return [
+        ("answered by", ", ".join(f"{one} ({counts[one]:,})" if several else one for one in sorted(counts)))
+    ]
 
 
 def instead_rows(instead: Mapping[str, int]) -> Rows:
@@ -329,8 +336,8 @@ def _shared_notes(outcome: Outcome, store: Store) -> list[str]:
     if not any(store.run(part).created_at < began for part in outcome.parts.values()):
         return []
     return [
-        "answers in the store from earlier runs were not asked again; the confidence is that of this run by itself, "
-        "its goal and models fixed before those answers were looked at"
+        "answers of earlier runs in the store were used and not asked again; the confidence holds for this run alone, "
+        "if its goal and candidates were not chosen by looking at those answers"
     ]
 
 

@@ -82,7 +82,6 @@ class RichDisplay:
 
 
 def title(subject: Subject) -> Text:
-    """Return the models, the data and the question."""
     from rich.text import Text
 
     text = Text(printable(subject.model, 40), style="bold")
@@ -91,7 +90,6 @@ def title(subject: Subject) -> Text:
 
 
 def picture(title: Text, steps: Sequence[Step], progress: Progress, width: int) -> RenderableType:
-    """Return all lines of one moment, none wider than `width`."""
     from rich.console import Group
 
     head = title.copy()
@@ -102,7 +100,6 @@ def picture(title: Text, steps: Sequence[Step], progress: Progress, width: int) 
 
 
 def drawn(steps: Sequence[Step], calls: int, width: int) -> list[Text]:
-    """Return the funnel with its scale at the left."""
     from rich.text import Text
 
     low, high = value_range(steps)
@@ -117,7 +114,6 @@ def drawn(steps: Sequence[Step], calls: int, width: int) -> list[Text]:
 
 
 def answer_line(progress: Progress) -> Text:
-    """Return the estimate and the interval; or how far the run has come."""
     from rich.text import Text
 
     step = progress.step
@@ -142,7 +138,6 @@ def fact_lines(progress: Progress, width: int) -> list[Text]:
 
 
 def facts(progress: Progress) -> list[str]:
-    """Return calls, money, trouble and time, in order of interest."""
     expected = progress.expected_calls
     ahead = expected is not None and expected > progress.consumed
     each = progress.calls_each

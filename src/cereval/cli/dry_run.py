@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from math import fsum
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from cereval.cli.output import print_json, print_table
+from cereval.forecasts.pool import Pool
 from cereval.models.base import Model
 from cereval.models.prices import FREE, ListPrice, Price, Tokens
+from cereval.plan import Plan
 from cereval.questions.goals import in_words
 from cereval.questions.mean.goal import Estimate
 from cereval.runner.batches import takes_batches
@@ -21,16 +23,13 @@ from cereval.runner.samples import Samples
 from cereval.runner.scoring import scorer_name
 from cereval.scorers.base import Scorer, spec_of
 from cereval.scorers.judge import GRADE, Grade, Panel, Prefer
+from cereval.settings import Settings
+from cereval.stats.planning import Scenario, plan_estimate
+from cereval.stats.weights import shift_of
 from cereval.text import money, percent
-
-if TYPE_CHECKING:
-    from cereval.plan import Plan
-    from cereval.runner.prepare import Prepared
-    from cereval.settings import Settings
 
 
 def show_plan(settings: Settings, work: Prepared, as_json: bool) -> int:
-    """Print the plan, the first prompt of each candidate and the calls to expect."""
     plan = work.plan
     prompts = [[dict(turn) for turn in prompt.messages(work.items[0])] for prompt in work.prompts]
     expected = _expect_calls(settings, plan)
@@ -65,10 +64,6 @@ def show_plan(settings: Settings, work: Prepared, as_json: bool) -> int:
 
 def _expect_calls(settings: Settings, plan: Plan) -> int | None:
     """Forecast the questions that scores of the largest variance would take; None where no forecast is known."""
-    from cereval.forecasts.pool import Pool
-    from cereval.stats.planning import Scenario, plan_estimate
-    from cereval.stats.weights import shift_of
-
     if not isinstance(settings.goal, Estimate):
         return None
     eps, weights = settings.goal.eps, plan.item_weights
@@ -174,6 +169,5 @@ def _prompt_tokens(work: Prepared) -> int:
 
 
 def _cost(prices: Sequence[Price | None], tokens_in: int, tokens_out: int, times: int = 1) -> float | None:
-    """Return what one question costs; None where a price is not known."""
     costs = [None if price is None else price.cost(Tokens(tokens_in, tokens_out)) for price in prices]
     return None if None in costs else times * fsum(cost for cost in costs if cost is not None)

@@ -5,6 +5,10 @@ from __future__ import annotations
 import click
 
 from cereval.cli.options import JSON, REPORT, STORE, TRUST, apply
+from cereval.cli.output import print_json, print_table
+from cereval.fleet.result import planned_json, planned_table, planned_words
+from cereval.fleet.run import plan_fleet, run_fleet
+from cereval.text import money, printable
 
 
 @click.command()
@@ -42,9 +46,6 @@ def fleet(
     """
     if only_plan:
         return _planned(file, store, bool(trust), as_json)
-    from cereval.cli.output import print_json, print_table
-    from cereval.fleet.run import run_fleet
-    from cereval.text import money, printable
 
     tell = (
         (lambda line: click.echo(printable(line, 400), err=True)) if display == "plain" else (lambda _: None)
@@ -63,11 +64,6 @@ def fleet(
 
 
 def _planned(file: str, store: str | None, trust: bool, as_json: bool) -> int:
-    """Print the order of work, with what it is expected to take."""
-    from cereval.cli.output import print_json, print_table
-    from cereval.fleet.result import planned_json, planned_table, planned_words
-    from cereval.fleet.run import plan_fleet
-
     steps = plan_fleet(file, store=store, trust=trust)
     facts = planned_json(steps)
     if as_json:

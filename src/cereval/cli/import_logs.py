@@ -8,6 +8,12 @@ from typing import Any
 import click
 
 from cereval.cli.options import FIELDS, JSON, apply, writable
+from cereval.cli.output import print_json
+from cereval.datasets.items import Fields
+from cereval.datasets.read import read_dataset
+from cereval.errors import InvalidInput
+from cereval.integrations import logs
+from cereval.text import printable
 
 
 @click.command(name="import")
@@ -59,13 +65,6 @@ def import_logs(
     Items are matched by their text and choices, never by their place: the same question from two tools is one row.
     What failed is missing, not wrong. Files that cannot be used are named on stderr, one line each, and left out.
     """
-    from cereval.cli.output import print_json
-    from cereval.datasets.items import Fields
-    from cereval.datasets.read import read_dataset
-    from cereval.errors import InvalidInput
-    from cereval.integrations import logs
-    from cereval.text import printable
-
     given = {name: value for name, value in fields.items() if value is not None}
     if data is None and given:
         raise InvalidInput(f"--{next(iter(given))}", "given with --data", next(iter(given.values())))

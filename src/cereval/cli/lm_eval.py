@@ -105,7 +105,6 @@ def _about(one: Certification) -> dict[str, Any]:
 
 
 def _written(found: list[Certification], folder: Path) -> dict[str, str]:
-    """Write certificates into a folder, each named after its task or group."""
     from cereval.errors import BadFile
 
     try:

@@ -142,7 +142,6 @@ def _not_printed(error: OSError) -> int:
 
 
 def _named(error: InvalidInput, typed: Sequence[str]) -> InvalidInput:
-
     command = load_command(typed[0]) if typed and typed[0] in COMMANDS else None
     rest = list(typed[1:])
     if isinstance(command, click.Group):

@@ -229,7 +229,6 @@ def names_a_run(text: str) -> bool:
 
 
 def check_price(price: float | None) -> None:
-    """Refuse a price of one call that is none."""
     from cereval.models.prices import HIGHEST
 
     if price is not None and not 0 <= price <= HIGHEST:
@@ -237,7 +236,6 @@ def check_price(price: float | None) -> None:
 
 
 def one_option(name: str, accepted: type) -> Option:
-    """Return the flag of one option, for commands that take no more of them."""
     return _option(declared(accepted)[name], False)[0]
 
 

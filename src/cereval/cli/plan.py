@@ -5,23 +5,25 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
+import numpy as np
+from numpy.typing import NDArray
 
 from cereval.cli.options import JSON, WEIGHTING, apply, check_price
 from cereval.cli.output import print_json, print_table
+from cereval.datasets.formats import read_rows
+from cereval.datasets.tables import read_column, read_ids, read_items
+from cereval.datasets.weights import check_one, is_table, mix_notes, mixed, weights_of_items
 from cereval.errors import InvalidInput
+from cereval.forecasts.pool import Pool
+from cereval.methods.registry import METHODS
+from cereval.stats.planning import GoalForecast, MethodForecast, Scenario, plan_estimate, plan_threshold
+from cereval.stats.weights import Shift, shift_of, weighted_calls
 from cereval.text import percent
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from cereval.stats.planning import GoalForecast, MethodForecast, Scenario
-    from cereval.stats.weights import Shift
-
-    Floats = NDArray[np.float64]
+Floats = NDArray[np.float64]
 
 LONGEST_COUNT = 100
 """Digits of a number of questions: Python refuses to read thousands of them."""
@@ -67,8 +69,6 @@ def plan(price: float | None, as_json: bool, **flags: Any) -> int:
     Rows marked `measured` are approximations fitted to replays, `exact` follows from the method's definition. Limits of
     theory, which no method is promised to reach, are below the table.
     """
-    from cereval.datasets.weights import mix_notes
-
     check_price(price)
     mix = flags.pop("mix")
     size, weights = _pool(flags.pop("items"), flags.pop("weights"), mix)
@@ -87,9 +87,6 @@ def plan(price: float | None, as_json: bool, **flags: Any) -> int:
 
 def _pool(items: str | None, weights: str | None, mix: str | None) -> tuple[int, Floats | None]:
     """Count the questions, and read their weights in the target, if they differ."""
-    from cereval.datasets.tables import read_column, read_ids, read_items
-    from cereval.datasets.weights import check_one, is_table, mixed, weights_of_items
-
     check_one(weights, mix)
     file = items if items is not None and is_table(items) else None
     if file is None and (mix is not None or (weights is not None and not is_table(weights))):
@@ -102,8 +99,6 @@ def _pool(items: str | None, weights: str | None, mix: str | None) -> tuple[int,
     if file is None:
         return _count(items), None
     if mix is None:
-        from cereval.datasets.formats import read_rows
-
         return len(read_rows(Path(file))), None
     categories = read_items(file).categories
     return len(categories or ()), mixed(mix, categories)
@@ -117,9 +112,6 @@ def _count(items: str | None) -> int:
 
 def _weighted(outlook: GoalForecast, weights: Floats) -> tuple[GoalForecast, Shift]:
     """Keep the forecasts of the methods that know weights, with draws in proportion to them."""
-    from cereval.forecasts.pool import Pool
-    from cereval.stats.weights import shift_of, weighted_calls
-
     scenario, shares = outlook.scenario, Pool.build(len(weights), weights=weights).shares()
     if scenario.target != "benchmark":
         raise InvalidInput("--target", "benchmark when weights are given", scenario.target)
@@ -137,8 +129,6 @@ def _weighted(outlook: GoalForecast, weights: Floats) -> tuple[GoalForecast, Shi
 def _outlook(
     size: int, eps: float | None, threshold: float | None, groups: str | None, **expected: Any
 ) -> GoalForecast:
-    from cereval.stats.planning import Scenario, plan_estimate, plan_threshold
-
     scenario = Scenario(size, groups=() if groups is None else parsed_groups(groups), **expected)
     if threshold is None:
         return plan_estimate(scenario, 0.02 if eps is None else eps)
@@ -163,7 +153,6 @@ def parsed_groups(text: str) -> tuple[tuple[float, float], ...]:
 def _facts(
     outlook: GoalForecast, threshold: float | None, price: float | None, shift: Shift | None
 ) -> dict[str, Any]:
-    """Collect what is printed, under the names of the JSON object."""
     scenario, groups = outlook.scenario, outlook.partition
     return {
         "n_items": scenario.size,
@@ -194,8 +183,6 @@ def _command(
     method: str, scenario: Scenario, eps: float, threshold: float | None, weighted: bool
 ) -> str | None:
     """Return the command that a row forecasts; None for the limits, which no method is promised to reach."""
-    from cereval.methods.registry import METHODS
-
     if method not in METHODS or scenario.target not in getattr(
         METHODS[method], "targets", (scenario.target,)
     ):
@@ -238,7 +225,6 @@ def _print_for_people(facts: Mapping[str, Any], shift: Shift | None, *, priced: 
 def _question(
     n_items: int, target: str, confidence: float, threshold: float | None, mean: float | None, **facts: Any
 ) -> str:
-    """State the question back."""
     if threshold is None:
         goal = f"that the mean is known within ±{percent(facts['eps'])}"
     else:

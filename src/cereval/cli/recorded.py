@@ -17,7 +17,7 @@ from cereval.datasets.base import DataSet, Item
 from cereval.datasets.read import names_of
 from cereval.datasets.tables import ScoresTable, read_column, read_items, read_scores
 from cereval.datasets.weights import is_table
-from cereval.errors import BadFile, CerevalError, InvalidInput, StoreError, shown
+from cereval.errors import BadFile, CerevalError, InvalidInput, shown
 from cereval.files import is_file, is_folder
 from cereval.models import KINDS
 from cereval.models.scripted import RECORDED
@@ -26,7 +26,6 @@ from cereval.settings import GOAL_OPTIONS
 
 if TYPE_CHECKING:
     from cereval.integrations.logs import Imported
-    from cereval.store.base import Store
 
 Floats = NDArray[np.float64]
 TABLES = (".csv", ".parquet")
@@ -48,6 +47,10 @@ class Recorded:
     @property
     def candidates(self) -> tuple[str, ...]:
         return tuple(f"{RECORDED}{name}" for name in self.models)
+
+    @property
+    def others(self) -> list[str]:
+        return [name for name in self.columns if name not in self.models]
 
     @property
     def scores(self) -> Floats:
@@ -256,29 +259,22 @@ def _fields_of_items(flags: Mapping[str, Any]) -> list[str]:
 # -- what is known of them beforehand ---------------------------------------------------------------------------------
 
 
-def past_scores(found: Recorded, flags: Mapping[str, Any]) -> tuple[Floats | None, list[str]]:
-    """Return items x past models, from `others`, columns, other tables or the store; notes on what is unused.
+def past_scores(found: Recorded, wanted: Sequence[str]) -> tuple[Floats | None, list[str]]:
+    """Return items x past models, from `others`, columns or other tables; notes on what is unused.
 
     Never the scores of the models that are evaluated.
     """
-    parts, notes, wanted = list[Floats](), list[str](), flags.get("history") or ()
-    if flags.get("store") is not None and "store" not in wanted:
-        raise InvalidInput("--store", "given with --history store", flags["store"])
-    table = ScoresTable(tuple(item.id for item in found.data.items), found.columns)
-    for name in [
-        name for value in wanted for name in ([value] if value in table.models else value.split(","))
-    ]:
-        name = name.strip()
+    table, others = ScoresTable(tuple(item.id for item in found.data.items), found.columns), found.others
+    parts, notes = list[Floats](), list[str]()
+    named = [name for value in wanted for name in ([value] if value in table.models else value.split(","))]
+    for name in map(str.strip, named):
         if name in found.models:
             raise InvalidInput("--history", "columns other than the model's own", name)
         if name in table.models:
             parts.append(table.history([name]))
         elif name == "others":
-            others = [one for one in table.models if one not in found.models]
             parts.append(table.history(others))
             notes += [] if others else ["history: no column is left to be past, `others` has no effect"]
-        elif name == "store":
-            parts.append(_stored_scores(flags.get("store"), found, notes))
         elif name not in ("none", ""):
             parts.append(_scores_in_file(name, table, found.models, notes))
     history = np.hstack(parts) if parts else None
@@ -307,54 +303,3 @@ def _scores_in_file(name: str, table: ScoresTable, evaluated: Sequence[str], not
         notes.append(f"history: {name} has {(order >= 0).sum():,} of the {len(order):,} items")
     others = past.history([one for one in past.models if one not in evaluated])
     return np.where(order[:, None] < 0, np.nan, others[order])
-
-
-def _stored_scores(url: str | None, found: Recorded, notes: list[str]) -> Floats:
-    """Return the runs of one other model each on data that share items with the table.
-
-    Items are found by their texts, or by ids where no texts are known; numbers are no names: every file has an item 7.
-    """
-    from cereval.store.base import opened_store
-
-    names = {str(item.input).strip(): row for row, item in enumerate(found.data.items)}
-    names = {name: row for name, row in names.items() if not name.isdecimal()}
-    with opened_store(url) as store:
-        data = dict.fromkeys(str(plan.get("data_hash")) for _, plan in store.plans())
-        parts = [_scores_on(store, data_hash, names, found) for data_hash in data]
-    scores = np.hstack([np.empty((len(found.data.items), 0)), *(scores for scores, _ in parts)])
-    if not scores.shape[1]:
-        wanted = "runs of other models on the items of SCORES"
-        if len(names) < len(scores):
-            wanted += " (ids that are numbers tell nothing: give the texts with --items)"
-        raise InvalidInput("--history", wanted, "store")
-    notes.append(
-        f"history: {scores.shape[1]} earlier runs from the store, {np.isfinite(scores).sum():,} answers"
-    )
-    if left_out := sum(own for _, own in parts):
-        notes.append(
-            f"history: {left_out} runs of {' or '.join(map(repr, found.models))} itself were left out"
-        )
-    return scores
-
-
-def _scores_on(store: Store, data_hash: str, names: Mapping[str, int], found: Recorded) -> tuple[Floats, int]:
-    """Return the other models' scores on one data set, in the table's rows; how many runs were those evaluated."""
-    from cereval.runner.finding import teachers
-    from cereval.runner.items import kept_items
-
-    others, items = teachers(store, data_hash, found.models), kept_items(data_hash, store)
-    past = store.past_scores(data_hash, runs=others)
-    rows = dict[int, int]()
-    for number in np.unique(past.items).tolist():
-        if not 0 <= number < len(items):
-            raise StoreError(
-                f"an earlier run drew item {number} of {data_hash}, which the store does not have"
-            )
-        item = items[number]
-        rows[number] = names.get(item.text.strip(), names.get(item.id, -1))
-    scores = np.full((len(found.data.items), len(past.runs)), np.nan)
-    places = np.array([rows[number] for number in past.items.tolist()], dtype=np.int64)
-    there = places >= 0
-    scores[places[there], past.columns[there]] = past.values[there]
-    own = len(teachers(store, data_hash, ())) - len(others) if there.any() else 0
-    return scores[:, np.isfinite(scores).any(axis=0)], own

@@ -6,10 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from math import fsum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
+from numpy.typing import NDArray
 
+from cereval.certificate.format import issue
+from cereval.cli.asking import instead_rows
 from cereval.cli.options import (
     CERTIFICATE,
     ITEMS,
@@ -20,18 +23,22 @@ from cereval.cli.options import (
     given_options,
     one_option,
 )
+from cereval.cli.output import show, write_certificate
+from cereval.cli.recorded import Recorded, past_scores, read_recorded
+from cereval.datasets.weights import mix_notes
 from cereval.errors import InvalidInput
+from cereval.forecasts.embeddings import text_features
+from cereval.plan import Known, Plan
+from cereval.questions import kind_named, kind_of
+from cereval.questions.replay import checked_sizes, drive
+from cereval.questions.session import AskTell
+from cereval.records import Certified, Rows, Step
+from cereval.report import recorded_page, write_page
+from cereval.runner.prepare import make_plan
+from cereval.runner.run import calls_instead
 from cereval.settings import ACCEPTED, GOAL_OPTIONS, Candidate, CompareOptions, settings_of
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from cereval.cli.recorded import Recorded
-    from cereval.plan import Known, Plan
-    from cereval.questions.session import AskTell
-    from cereval.records import Certified, Rows, Step
-
-REPLAYED = ("confidence", "history", "store", "max_calls", "seed")
+REPLAYED = ("confidence", "history", "max_calls", "seed")
 """The options of every kind that a replay takes besides its goal."""
 
 EXACT, ROUNDED = 1e-12, 1e-9
@@ -147,13 +154,6 @@ def replay_question(
     kind_name: str, sources: Sequence[str], models: Sequence[str], flags: Mapping[str, Any]
 ) -> int:
     """Replay a question to its end, and print what would have been proven beside what is true; return the exit code."""
-    from cereval.cli.asking import instead_rows
-    from cereval.cli.output import show
-    from cereval.cli.recorded import read_recorded
-    from cereval.datasets.weights import mix_notes
-    from cereval.questions import kind_named
-    from cereval.runner.run import calls_instead
-
     kind, found = kind_named(kind_name), read_recorded(sources, models, flags)
     if kind.asks == "all" and len(found.models) < 2:
         wanted = "two models or more with a score on every item"
@@ -181,12 +181,7 @@ def _plan_replay(
     kind_name: str, sources: Sequence[str], found: Recorded, flags: Mapping[str, Any]
 ) -> tuple[Plan, Known, list[str]]:
     """Return the plan of a question about columns of scores, and what is known of the items beforehand."""
-    from cereval.cli.recorded import past_scores
-    from cereval.plan import Known
-    from cereval.questions import kind_named
-    from cereval.runner.prepare import make_plan
-
-    asked = {name: value for name, value in flags.items() if name not in ("history", "store")}
+    asked = {name: value for name, value in flags.items() if name != "history"}
     options = given_options(asked, ACCEPTED[kind_name])
     candidates = [
         Candidate(model, name=name) for model, name in zip(found.candidates, found.models, strict=True)
@@ -197,7 +192,7 @@ def _plan_replay(
     groups = kind.groups(plan, categories) if flags.get("groups") != "none" else None
     if flags.get("groups") == "category" and not any(categories):
         raise InvalidInput("--groups", "given with --items that have a column `category`", "category")
-    history, notes = past_scores(found, flags)
+    history, notes = past_scores(found, flags.get("history") or ())
     embeddings = embed(found.texts, flags.get("embeddings"), plan.method) if kind_name in EMBEDDED else None
     known = Known(groups, history, embeddings)
     past = {} if history is None else {"recorded": history.shape[1]}
@@ -217,7 +212,6 @@ def embed(texts: Sequence[str] | None, embedder: str | None, method: str) -> NDA
         raise InvalidInput("--embeddings", "given with --items that have a column `text`", embedder)
     if texts is None or embedder == "none" or method not in LEARNING:
         return None
-    from cereval.forecasts.embeddings import text_features
 
     if len(texts) > 2000:
         click.echo(f"embedding {len(texts):,} texts ({embedder or 'tfidf'}) ...", err=True)
@@ -230,8 +224,6 @@ def _version_sizes(versions: str | None, count: int) -> list[int]:
     >>> _version_sizes("0.5,0.75,1", 100), _version_sizes("60,100", 100), _version_sizes(None, 7)
     ([50, 25, 25], [60, 40], [7])
     """
-    from cereval.questions.replay import checked_sizes
-
     if versions is None:
         return [count]
     try:
@@ -252,8 +244,6 @@ def _replay_scores(
     session: Any, found: Recorded, more: Sequence[int], budget: int | None
 ) -> tuple[AskTell, list[Step]]:
     """Answer a session's questions from the scores, version after version; return what was certified on the way."""
-    from cereval.questions.replay import drive
-
     scores, steps, batch = found.scores, [session.step()], 64 if len(found.models) > 2 else 1
     drive(session, scores, batch, lambda one: steps.append(one.step()))
     for new in more:
@@ -269,13 +259,8 @@ def _replay_scores(
 def _write_files(
     session: AskTell, plan: Plan, known: Known, result: Certified, steps: list[Step], flags: Mapping[str, Any]
 ) -> None:
-    """Write the certificate and the page, where they are wanted."""
     if not (flags["certificate"] or flags["report"]):
         return
-    from cereval.certificate.format import issue
-    from cereval.cli.output import write_certificate
-    from cereval.questions import kind_of
-    from cereval.report import recorded_page, write_page
 
     kind, about = kind_of(plan), kind_of(plan).about(plan)
     # Where settings say everything, a plan would name a run that no store has.
@@ -324,7 +309,6 @@ def _told(result: Any, truth: float, words: str, slack: float) -> Truth:
 
 
 def _truth_of_tasks(session: Any, result: Any, found: Recorded) -> Truth:  # noqa: ARG001
-    """Return the macro mean, and whether every interval holds its mean."""
     scores = dict[str, list[float]]()
     for item, score in zip(found.data.items, found.scores[:, 0].tolist(), strict=True):
         scores.setdefault(item.category or "(none)", []).append(score)

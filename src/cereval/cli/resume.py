@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
+from cereval.cli.asking import finish
 from cereval.cli.options import OUTPUT, SCORING, STORE, TRUST, Once, apply, take
-from cereval.settings import AgainOptions
-
-if TYPE_CHECKING:
-    from cereval.runner.run import Outcome
+from cereval.questions.mean.goal import Estimate
+from cereval.runner.recall import begin_again, recall_with_change, rescore_run
+from cereval.runner.run import Outcome, reuse_in
+from cereval.settings import AgainOptions, check_options
+from cereval.store.base import opened_store
 
 
 @click.command()
@@ -38,13 +40,6 @@ def resume(run_id: str, store: str | None, eps: float | None, new: bool, **flags
 
     Exit codes as for the command that began the run.
     """
-    from cereval.cli.asking import finish
-    from cereval.questions.mean.goal import Estimate
-    from cereval.runner.recall import begin_again, recall_with_change
-    from cereval.runner.run import reuse_in
-    from cereval.settings import check_options
-    from cereval.store.base import opened_store
-
     names = AgainOptions.__annotations__
     given = check_options({name: flags[name] for name in names if flags[name] is not None}, AgainOptions)
     with opened_store(store) as opened:
@@ -75,10 +70,6 @@ def rescore(run_id: str, store: str | None, **flags: Any) -> int:
 
     Exit codes as for the command that began the run.
     """
-    from cereval.cli.asking import finish
-    from cereval.runner.recall import rescore_run
-    from cereval.store.base import opened_store
-
     showing = {name: flags.pop(name) for name in ("certificate", "report", "display", "as_json")}
     trust = bool(flags.pop("trust"))
     with opened_store(store) as opened:

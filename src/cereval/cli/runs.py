@@ -5,15 +5,28 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from cereval.cli.options import FIELDS, JSON, STORE, apply, writable
-
-if TYPE_CHECKING:
-    from cereval.datasets.base import Item
-    from cereval.store.base import Run, Store
+from cereval.cli.output import print_json, print_table
+from cereval.datasets.base import Item
+from cereval.datasets.items import Fields
+from cereval.datasets.read import read_dataset
+from cereval.errors import InvalidInput, Misuse
+from cereval.files import is_file
+from cereval.integrations import exports
+from cereval.plan import Plan, as_file_name
+from cereval.questions import kind_of
+from cereval.report import page_of, write_page
+from cereval.runner.answers import answer_rows, write_rows
+from cereval.runner.book import age_in_seconds
+from cereval.runner.finding import run_ids
+from cereval.runner.items import stored_items
+from cereval.runner.listing import is_of_one_model, listed, trend_of
+from cereval.store.base import Run, Store, opened_store, store_flag
+from cereval.text import did_you_mean, interval, printable, shortened
 
 
 @click.command()
@@ -33,10 +46,6 @@ if TYPE_CHECKING:
 @click.option("--json", "as_json", is_flag=True, help="Print all of them as one JSON list.")
 def runs(store: str | None, limit: int, as_json: bool, **wanted: Any) -> int:
     """List the runs in the store, oldest first; runs of several models with their parts."""
-    from cereval.cli.output import print_table
-    from cereval.runner.listing import listed
-    from cereval.store.base import opened_store
-
     with opened_store(store) as opened:
         found = [facts for facts in listed(opened) if _fits(facts, wanted)]
     if as_json:
@@ -66,7 +75,6 @@ def runs(store: str | None, limit: int, as_json: bool, **wanted: Any) -> int:
 
 
 def _fits(facts: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
-    """Tell whether a run is one of those asked for."""
     since = None if wanted["since"] is None else _moment(wanted["since"])
     return (
         (wanted["model"] is None or wanted["model"] in facts["model"])
@@ -80,9 +88,6 @@ def _moment(text: str) -> str:
     """Return a date, or an age counted back from now, as the store writes moments."""
     from datetime import UTC, datetime, timedelta
 
-    from cereval.errors import InvalidInput
-    from cereval.runner.book import age_in_seconds
-
     try:
         return datetime.fromisoformat(text).replace(tzinfo=UTC).isoformat(timespec="microseconds")
     except ValueError:
@@ -95,8 +100,6 @@ def _moment(text: str) -> str:
 
 
 def _shown(facts: dict[str, Any]) -> dict[str, str]:
-    from cereval.text import interval
-
     cost = "-" if facts["cost_usd"] is None else f"${facts['cost_usd']:.2f}"
     changed = facts["changed_at"][:16].replace("T", " ")
     low, high = facts["lower"], facts["upper"]
@@ -138,13 +141,6 @@ def show(run: str, store: str | None, limit: int, as_json: bool, **wanted: Any) 
     """
     from itertools import islice
 
-    from cereval.cli.output import print_json, print_table
-    from cereval.plan import Plan
-    from cereval.questions import kind_of
-    from cereval.runner.answers import answer_rows
-    from cereval.runner.items import stored_items
-    from cereval.store.base import opened_store, store_flag
-
     with opened_store(store) as opened:
         plan = Plan.from_dict(opened.run(run).plan)
         several = len(kind_of(plan).parts(plan)) > 1
@@ -166,7 +162,6 @@ def show(run: str, store: str | None, limit: int, as_json: bool, **wanted: Any) 
 
 
 def fits(row: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
-    """Tell whether a row is one of those asked for."""
     score, text = row["score"], wanted["contains"]
     return not (
         (wanted["wrong"] and (score is None or score >= 0.5))
@@ -177,18 +172,12 @@ def fits(row: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
 
 
 def _check_category(name: str, items: Iterable[Item]) -> None:
-    """Refuse a category that no question has."""
-    from cereval.errors import InvalidInput
-    from cereval.text import did_you_mean
-
     known = dict.fromkeys(item.category for item in items if item.category)
     if name not in known:
         raise InvalidInput("--category", f"a category of the data ({did_you_mean(name, known)})", name)
 
 
 def _cells(row: Mapping[str, Any], names: Sequence[str]) -> list[str]:
-    from cereval.text import shortened
-
     return [*(shortened(_line(row[name]), LONGEST_SHOWN) for name in names), _score(row)]
 
 
@@ -243,15 +232,10 @@ def export(
     With --format every-eval-ever, hf, markdown or junit, write what RUN certifies instead, for other tools, model
     cards, pull requests and CI; mlflow, wandb and otel send it to the server that the environment names.
     """
-    from cereval.cli.output import print_json
-    from cereval.errors import InvalidInput
-
     if (run is None) != everything:
         raise InvalidInput("RUN", "given, or --all, and not both", run)
     _check_about(layout, about)
     if layout in (*RESULTS, *SERVICES):
-        from cereval.integrations import exports
-
         if run is None:
             raise InvalidInput("RUN", "given where --format is no layout of answers", None)
         where = exports.export(run, str(layout), output, store=store, **about)
@@ -263,8 +247,6 @@ def export(
     if as_json:
         print_json(told)
     else:
-        from cereval.text import printable
-
         click.echo(printable(said))
     return 0
 
@@ -273,19 +255,12 @@ FITS = {"dataset": ("hf",), "url": ("hf", "markdown"), "organization": ("every-e
 
 
 def _check_about(layout: str | None, about: Mapping[str, str | None]) -> None:
-    """Refuse flags that the format has no place for."""
-    from cereval.errors import InvalidInput
-
     for name, value in about.items():
         if value is not None and layout not in FITS[name]:
             raise InvalidInput(f"--{name}", f"given with --format {' or '.join(FITS[name])}", value)
 
 
 def _write_answers(run: str | None, store: str | None, output: str | None, layout: str | None) -> int:
-    from cereval.errors import InvalidInput
-    from cereval.runner.answers import write_rows
-    from cereval.store.base import opened_store
-
     if output is None or (layout is not None and Path(output).suffix != f".{layout}"):
         wanted = "answers.jsonl, .csv or .parquet" if layout is None else f"a file that ends in .{layout}"
         raise InvalidInput("-o", wanted, output)
@@ -294,10 +269,6 @@ def _write_answers(run: str | None, store: str | None, output: str | None, layou
 
 
 def _rows(store: Store, run: str | None) -> Iterator[Mapping[str, Any]]:
-    from cereval.plan import Plan
-    from cereval.questions import kind_of
-    from cereval.runner.answers import answer_rows
-
     if run is not None:
         return answer_rows(store, run)
     plans = [(run_id, Plan.from_dict(values)) for run_id, values in store.plans()]
@@ -314,11 +285,6 @@ def _rows(store: Store, run: str | None) -> Iterator[Mapping[str, Any]]:
 @apply(FIELDS, STORE, JSON)
 def trend(data: str, store: str | None, as_json: bool, **fields: Any) -> int:
     """Show what every run on DATA came to, oldest first: DATA is a question file, or the name of one in the store."""
-    from cereval.cli.output import print_json, print_table
-    from cereval.runner.listing import trend_of
-    from cereval.store.base import opened_store
-    from cereval.text import interval
-
     with opened_store(store) as opened:
         found = trend_of(_on(opened, data, fields), opened)
     if as_json:
@@ -348,13 +314,6 @@ def trend(data: str, store: str | None, as_json: bool, **fields: Any) -> int:
 
 def _on(store: Store, data: str, fields: dict[str, Any]) -> list[Run]:
     """Return the runs on one data set that came to a number of one model."""
-    from cereval.datasets.items import Fields
-    from cereval.datasets.read import read_dataset
-    from cereval.errors import InvalidInput
-    from cereval.files import is_file
-    from cereval.runner.listing import is_of_one_model
-    from cereval.text import did_you_mean
-
     runs = store.runs()
     if is_file(Path(data)):
         content = read_dataset(data, Fields(**fields)).content_hash
@@ -383,11 +342,6 @@ def report(run: str, store: str | None, output: str | None, as_json: bool) -> in
 
     The page needs no network, runs no script, and reads well on a phone and in print.
     """
-    from cereval.cli.output import print_json
-    from cereval.plan import as_file_name
-    from cereval.report import page_of, write_page
-    from cereval.store.base import opened_store
-
     with opened_store(store) as opened:
         page = page_of(opened, run)
     path = Path(output or f"{as_file_name(page.run_id)}.html")
@@ -412,10 +366,6 @@ def delete(runs: tuple[str, ...], store: str | None, yes: bool, as_json: bool) -
 
     A run that others depend on (their history, the version before, the comparison it is part of) is not removed.
     """
-    from cereval.cli.output import print_json
-    from cereval.errors import Misuse
-    from cereval.store.base import opened_store
-
     with opened_store(store) as opened:
         found = list(dict.fromkeys(one for run in runs for one in _with_parts(opened, run)))
         needed = _needed_by(opened, found)
@@ -433,10 +383,6 @@ def delete(runs: tuple[str, ...], store: str | None, yes: bool, as_json: bool) -
 
 def _with_parts(store: Store, run: str) -> Sequence[str]:
     """Return a run and those of its parts that no other run has."""
-    from cereval.plan import Plan
-    from cereval.questions import kind_of
-    from cereval.runner.finding import run_ids
-
     found = store.run(run)
     own = set(run_ids(Plan.from_dict(found.plan)))
     for run_id, values in store.plans():
@@ -447,9 +393,6 @@ def _with_parts(store: Store, run: str) -> Sequence[str]:
 
 def _needed_by(store: Store, run_ids: Sequence[str]) -> list[str]:
     """Return the other runs whose history, earlier version or parts are among these."""
-    from cereval.plan import Plan
-    from cereval.questions import kind_of
-
     gone = set(run_ids)
     found = []
     for run_id, values in store.plans():

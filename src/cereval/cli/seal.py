@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from cereval.cli.options import writable
-
-if TYPE_CHECKING:
-    from cereval.runner.prepare import Prepared
-    from cereval.settings import Settings
+from cereval.cli.output import print_json
+from cereval.runner.prepare import Prepared
+from cereval.runner.sealing import sealed, written
+from cereval.settings import Settings
+from cereval.store.base import opened_store
 
 SEALED = ("run", "gate", "compare", "rank", "tasks", "extend")
 """The commands whose runs can be sealed."""
@@ -89,13 +90,9 @@ def sealing(name: str, command: click.Command) -> click.Command:
 
 
 def write_seal(work: Prepared, settings: Settings, new: NewSeal, *, as_json: bool) -> int:
-    """Create the run of a new seal and write the seal to its file."""
     import asyncio
 
     from cereval.cli.asking import beside_store
-    from cereval.cli.output import print_json
-    from cereval.runner.sealing import sealed, written
-    from cereval.store.base import opened_store
 
     asyncio.run(work.close())
     with opened_store(settings["store"], create=True) as store:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
+from cereval.certificate.verify import Verdict
 from cereval.cli.options import JSON, STORE, names_a_run
+from cereval.errors import BadContent
+from cereval.files import read_json
+from cereval.runner.sealing import newest_certificate, verify_certificate
+from cereval.store.base import DEFAULT_URL
 from cereval.text import printable
-
-if TYPE_CHECKING:
-    from cereval.certificate.verify import Verdict
 
 VALID, COULD_NOT_CHECK, INVALID = 0, 1, 2
 LONGEST = 4000
@@ -48,12 +50,6 @@ def verify(
 
     Exit codes: 0 valid, 1 could not check all of it, 2 invalid, no certificate at all, or another plan than sealed.
     """
-    from cereval.certificate.verify import Verdict
-    from cereval.errors import BadContent
-    from cereval.files import read_json
-    from cereval.runner.sealing import newest_certificate, verify_certificate
-    from cereval.store.base import DEFAULT_URL
-
     path = Path(certificate)
     try:
         if names_a_run(certificate):
@@ -70,7 +66,6 @@ def verify(
 
 
 def _in_a_log(path: Path) -> Any:
-    """Take the certificate out of a log of Inspect."""
     from cereval.integrations.inspect import certificate_of
 
     return certificate_of(path)

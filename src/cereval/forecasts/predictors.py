@@ -127,7 +127,7 @@ class Mixture:
         spread = _softmax(past.log_spread_weights) @ spreads
         self._past = replace(past, seen=len(items), experts=forecasts, mean=mean, spreads=spreads)
         explained = 1.0 - past.errors[0] / past.errors[1] if past.errors[1] > 0.0 else 0.0
-        return Forecast(mean, spread, float(explained), self._notes(weights, float(explained)))
+        return Forecast(mean, spread, float(explained), self._notes(float(explained)))
 
     def _learn(self, items: Integers, scores: Floats, probabilities: Floats) -> _Past:
         past = self._past
@@ -151,14 +151,12 @@ class Mixture:
             law=fit_power_law(judged, every_square, past.law),
         )
 
-    def _notes(self, weights: Floats, explained: float) -> tuple[str, ...]:
+    def _notes(self, explained: float) -> tuple[str, ...]:
         if not (self._informed and self._past.seen):
             return ()
         if explained < LEAST_EXPLAINED:
-            return ("nothing known beforehand helped: forecasts and draws fell back to nearly uniform ones",)
-        names = np.array(list(self._experts))[np.argsort(-weights, kind="stable")[:2]]
-        shown = " and ".join(f"`{name}`" for name in names)
-        return (f"forecasts ({shown}) explain {explained:.0%} of the variance one step ahead",)
+            return ("nothing known beforehand helped: questions were drawn with nearly equal probability",)
+        return (f"what was known beforehand foretold {explained:.0%} of how the scores vary",)
 
 
 def _softmax(logs: Floats) -> Floats:
@@ -237,8 +235,7 @@ class PairPredictor:
         helped = max(first.explained, second.explained)
         self.notes = ()
         if helped >= LEAST_EXPLAINED:
-            about = "of the variance of a model's scores one step ahead"
-            self.notes = (f"forecasts explain up to {helped:.0%} {about}",)
+            self.notes = (f"what was known beforehand foretold {helped:.0%} of how a model's scores vary",)
         explained = 1.0 - self._observed / self._constant_errors if self._constant_errors > 0.0 else 0.0
         return Forecast(self._mean, spread, explained, self.notes)
 

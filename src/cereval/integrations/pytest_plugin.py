@@ -30,8 +30,8 @@ LINE = "certify"
 RUNS_OF_ONE_TEST = 1000
 """The budget of a test without parameters, which can be repeated for ever."""
 
-REPEAT = "__pytest_repeat_step_number"
-"""The parameter of pytest-repeat: a copy of a test, and no case."""
+COPY, BACKEND = "__", "anyio_backend"
+"""Parameters that plug-ins make, and no cases: copies of a test (pytest-repeat, flakefinder), event loops."""
 
 DRAWN = pytest.StashKey[list[pytest.TestReport]]()
 """The reports of a case that a gate runs now."""
@@ -229,7 +229,7 @@ class Gate(pytest.Item):
         from _pytest.skipping import evaluate_skip_marks
 
         cases = sorted(self.members, key=lambda item: item.nodeid)
-        pool = [item for item in cases if evaluate_skip_marks(item) is None and not _case(item).get(REPEAT)]
+        pool = [item for item in cases if evaluate_skip_marks(item) is None and not _is_copy(item)]
         if not pool:
             raise pytest.skip.Exception("all of its parameters are skipped", _use_item_location=True)
         return pool
@@ -239,7 +239,7 @@ class Gate(pytest.Item):
         from cereval.questions.mean.session import Session
 
         # Without parameters there is nothing to draw from: the one test there is runs again and again.
-        again = not (_case(pool[0]).keys() - {REPEAT})
+        again = all(name.startswith(COPY) or name == BACKEND for name in _case(pool[0]))
         return Session(
             len(pool),
             goal=Threshold(self.rule.min),
@@ -319,6 +319,11 @@ class Logged:
 def _case(item: pytest.Item) -> Mapping[str, Any]:
     """Return the parameters of a test by name; none where it has none."""
     return getattr(getattr(item, "callspec", None), "params", {})
+
+
+def _is_copy(item: pytest.Item) -> bool:
+    """Tell whether a plug-in made it of another, which is numbered 0."""
+    return any(number for name, number in _case(item).items() if name.startswith(COPY))
 
 
 class Randomness:

@@ -60,17 +60,25 @@ class Contact:
     unwanted: set[str] = field(default_factory=set)
     responses: bool = False
     """Whether the model speaks the Responses API only."""
+    needs_temperature: bool = False
+    """Whether an answer at another temperature than the one asked for would be of no use."""
     pace: Pace = field(default_factory=Pace)
 
     def weigh(self, fault: Fault) -> Fault:
         """Weigh a fault: no second attempt where nobody ever was, not everybody's where others fared well."""
         self.made = self.made or not fault.absent
+        if self.lacks_temperature:
+            return replace(fault, retryable=False, everywhere=True)
         if not self.made:
             return replace(fault, retryable=False)
         if not fault.by_question or not self.answered:
             return fault
         self.refused += 1
         return replace(fault, everywhere=False) if self.refused <= PATIENCE else fault
+
+    @property
+    def lacks_temperature(self) -> bool:
+        return self.needs_temperature and "temperature" in self.unwanted
 
     def note_answer(self) -> None:
         self.made = self.answered = True
@@ -174,7 +182,7 @@ class OpenAIModel:
         except BadStatus as error:
             if not self.contact.responses and wants_responses(error):
                 self.contact.responses = True
-            elif not self.contact.learn(error, sent):
+            elif not self.contact.learn(error, sent) or self.contact.lacks_temperature:
                 raise
             return await self._attempt(request)
         return reply

@@ -92,8 +92,6 @@ class Kind:
     goal_may_change: ClassVar[bool] = False
     grows: ClassVar[bool] = False
     """Whether more data may be added later, so that nothing is guessed from the first file alone."""
-    without_history: ClassVar[str] = "--no-history"
-    """What is typed for a run that knows nothing of earlier ones."""
 
     format: ClassVar[str] = ""
     result_form: ClassVar[type[Certified]]

@@ -102,14 +102,12 @@ class Desk:
         raise AssertionError
 
     async def _ordered(self, call: str, request: dict[str, Any]) -> Batch:
-        """Wait until the question is part of an order."""
         self._check_going()
         asked = Asked(request, asyncio.get_running_loop().create_future())
         self._waiting[call] = asked
         return await asked.batch
 
     async def _found(self, batch: Batch, call: str) -> Any:
-        """Wait for the end of a batch; return what came of a question."""
         self._check_going()
         if batch.task is None:
             batch.task = self._start(self._follow(batch))
@@ -160,7 +158,6 @@ class Desk:
     # -- one batch ----------------------------------------------------------------------------------------------------
 
     async def _follow(self, batch: Batch) -> None:
-        """Place an order where it is not placed yet, wait for its end and read what came."""
         try:
             if batch.requests:
                 await self._place(batch)
@@ -227,7 +224,6 @@ class Desk:
         await asyncio.to_thread(self.store.mark, self.run_id, BATCH, {**detail, **calls})
 
     async def _end(self, batch: Batch) -> Status:
-        """Look at a batch until it has ended."""
         pause, longest = LOOK_S
         while not (
             status := await self._again(lambda: self.api.status(batch.order.id), patient=True)
@@ -269,7 +265,6 @@ class Desk:
 
 
 def in_orders(waiting: Mapping[str, Asked]) -> Iterator[list[str]]:
-    """Divide questions into orders that are not too large."""
     calls: list[str] = []
     size = 0
     for call, asked in waiting.items():
@@ -349,7 +344,6 @@ def takes_batches(model: Model) -> bool:
 
 
 def refuse_batches(models: Iterable[Model]) -> None:
-    """Refuse --batch where a candidate's provider takes none."""
     for model in models:
         if not takes_batches(model):
             known = ", ".join(f"{name}/" for name in (*OPENAI_STYLE, "anthropic"))

@@ -24,7 +24,7 @@ from cereval.plan import PLAN_FORMAT, CandidateSpec, Plan, candidate_digest, rep
 from cereval.questions import kind_of
 from cereval.records import Draw
 from cereval.runner.candidates import OUTSIDE, RUN, Functions, named_by_candidate, open_candidate, prompt_of
-from cereval.runner.executor import Counted, Executor, scored
+from cereval.runner.executor import Around, Counted, scored
 from cereval.runner.finding import data_sharing, places, run_ids
 from cereval.runner.items import item_from, stored_items
 from cereval.runner.samples import Samples
@@ -58,19 +58,13 @@ def age_in_seconds(text: str, flag: str = "--max-age") -> float:
 
 
 @dataclass(slots=True)
-class WithBook:
+class WithBook(Around):
     """Answer draws from the book first, then by the executor behind it."""
 
-    inner: Executor
     items: Sequence[Item]
     scorers: Sequence[Scorer]
     books: Sequence[Mapping[int, KeptAnswer]]
     counted: Counted = field(default_factory=Counted)
-
-    @property
-    def asks(self) -> bool:
-        """Tell whether there is somebody to ask what the book does not have."""
-        return getattr(self.inner, "asks", True)
 
     async def answer(self, draw: Draw, model: int, place: int) -> Answer:
         found = self.books[model].get(draw.item) if model < len(self.books) else None
@@ -88,15 +82,6 @@ class WithBook:
         reply = Reply(old.text, old.input_tokens, old.output_tokens, 0.0, finish_reason=old.finish_reason)
         answer = await scored(self.scorers[model], self.items[draw.item], reply, place)
         return replace(answer, **told)
-
-    def answered_before(self, model: int) -> None:
-        self.inner.answered_before(model)
-
-    def notices(self) -> list[str]:
-        return self.inner.notices()
-
-    async def close(self) -> None:
-        await self.inner.close()
 
 
 def as_told(found: KeptAnswer, place: int) -> Answer:
@@ -319,7 +304,6 @@ def _is_reachable(address: str) -> bool:
 
 
 def names_runs(settings: Settings) -> bool:
-    """Tell whether a candidate is an earlier run."""
     return any(one.model_name.startswith(RUN) for one in settings.candidates)
 
 

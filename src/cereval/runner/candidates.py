@@ -107,7 +107,6 @@ def _code_of(candidate: Candidate) -> str:
 
 
 def functions_of(candidates: Sequence[Candidate]) -> Functions:
-    """Return the callables among the candidates."""
     return {_code_of(one): one.model for one in candidates if callable(one.model)}
 
 
@@ -141,7 +140,6 @@ def own_address(candidate: Candidate) -> str | None:
 
 
 def _refuse_useless_address(candidates: Sequence[Candidate]) -> None:
-    """Refuse an address that no candidate is asked at."""
     used = {one.options.get("base_url") for one in candidates if one.model_name.startswith("openai/")}
     for one in candidates:
         address = one.options.get("base_url")
@@ -198,7 +196,6 @@ def name_candidates(candidates: Sequence[Candidate]) -> list[str]:
 
 
 def extended(name: str, part: str) -> str:
-    """Return a name with a further part in its parentheses."""
     return f"{name[:-1]}, {part})" if name.endswith(")") and " (" in name else f"{name} ({part})"
 
 
@@ -206,7 +203,7 @@ def _shown_value(candidate: Candidate, option: str) -> str:
     value = candidate.options.get(option)
     if value is None:
         return "none"
-    text = str(value)
+    text = f"{value:g}" if isinstance(value, float) else str(value)
     if text.startswith("@"):
         return Path(text[1:]).name
     if option == "base_url":
@@ -219,7 +216,6 @@ def _shown_value(candidate: Candidate, option: str) -> str:
 
 
 def prompt_of(spec: CandidateSpec) -> Prompt:
-    """Return the prompt of a candidate in a plan."""
     prompt = spec["prompt"]
     return Prompt(prompt["template"], prompt["system"], tuple(item_from(row) for row in prompt["examples"]))
 
@@ -235,7 +231,6 @@ def named_by_candidate(spec: CandidateSpec, moved: str | None = None) -> tuple[N
 
 
 def address_of(spec: CandidateSpec, moved: str | None = None) -> str | None:
-    """Return the address that a candidate in a plan is asked at now."""
     return (moved if spec["model"].startswith("openai/") else None) or spec["base_url"]
 
 
@@ -296,7 +291,6 @@ def _answer_key(items: Sequence[Item]) -> dict[str, str]:
 
 
 def _given(name: str, items: Sequence[Item]) -> Model:
-    """Return the model whose answers the data has under a field."""
     field = field_of(name)
     if not any(field in item.metadata for item in items):
         known = dict.fromkeys(key for item in items for key in item.metadata)

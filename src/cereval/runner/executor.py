@@ -77,6 +77,27 @@ class Executor(Protocol):
     async def close(self) -> None: ...
 
 
+@dataclass(slots=True)
+class Around:
+    """Answer draws with the help of another executor."""
+
+    inner: Executor
+
+    @property
+    def asks(self) -> bool:
+        """Tell whether there is somebody to ask."""
+        return getattr(self.inner, "asks", True)
+
+    def answered_before(self, model: int) -> None:
+        self.inner.answered_before(model)
+
+    def notices(self) -> list[str]:
+        return self.inner.notices()
+
+    async def close(self) -> None:
+        await self.inner.close()
+
+
 class Sender(Protocol):
     """Send what is asked in rounds."""
 
@@ -259,8 +280,10 @@ class Callers:
         for number, model in enumerate(self.models):
             self._notice_wait(number, getattr(model, "waiting_s", 0.0))
             for setting in sorted(getattr(model, "dropped", ())):
+                luck = bool(self.steady) and self.steady[number] and setting == "temperature"
+                end = "; its answers may differ from call to call (--target expected)" if luck else ""
                 self._warn_once(
-                    f"warning: the server refuses `{setting}`: {self._name(number)} is asked without it"
+                    f"warning: the server refuses `{setting}`: {self._name(number)} is asked without it{end}"
                 )
         told = self.waiting[:]
         self.waiting.clear()
@@ -272,13 +295,12 @@ class Callers:
 
 
 @dataclass(slots=True)
-class Sampled:
+class Sampled(Around):
     """Ask every question several times, and keep the answers as one.
 
     A call that fails for good leaves the question's score unknown, as for one answer.
     """
 
-    inner: Executor
     samples: Samples
     room: asyncio.Semaphore
 
@@ -293,15 +315,6 @@ class Sampled:
     async def _one(self, draw: Draw, model: int, place: int) -> Answer:
         async with self.room:
             return await self.inner.answer(draw, model, place)
-
-    def answered_before(self, model: int) -> None:
-        self.inner.answered_before(model)
-
-    def notices(self) -> list[str]:
-        return self.inner.notices()
-
-    async def close(self) -> None:
-        await self.inner.close()
 
 
 async def scored(scorer: Scorer, item: Item, reply: Reply, place: int) -> Answer:
@@ -338,13 +351,12 @@ def questions_of(plan: Plan, items: Sequence[Item]) -> Sequence[Item]:
 
 
 @dataclass(slots=True)
-class Clustered:
+class Clustered(Around):
     """Ask the questions of a cluster, which an executor knows by their places, and keep their answers as one.
 
     A call that fails for good leaves the cluster's score unknown.
     """
 
-    inner: Executor
     first: Sequence[int]
     """The place of the first question of each cluster, and of the end."""
 
@@ -361,12 +373,3 @@ class Clustered:
             *(self.inner.answer(replace(draw, item=one), model, place) for one in members)
         )
         return packed(answers, Samples(len(answers)))
-
-    def answered_before(self, model: int) -> None:
-        self.inner.answered_before(model)
-
-    def notices(self) -> list[str]:
-        return self.inner.notices()
-
-    async def close(self) -> None:
-        await self.inner.close()

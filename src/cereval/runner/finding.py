@@ -178,7 +178,6 @@ def left_behind(plan: Plan, store: Store) -> Run | None:
 
 
 def earlier_runs(plan: Plan, store: Store) -> list[Plan]:
-    """Return the runs of the same request in the store, oldest first."""
     plans = [values for _, values in store.plans(plan.data_hash) if values.get("format") == PLAN_FORMAT]
     return [one for one in map(Plan.from_dict, plans) if one.request == plan.request]
 

@@ -38,7 +38,6 @@ def keep_items(data_hash: str, items: Sequence[Item], store: Store) -> None:
 
 
 def stored_items(plan: Plan, store: Store) -> Sequence[Item]:
-    """Return the items of a run, as they were when it began."""
     return items_of(plan.data_hash, store, f"run {plan.run_id}")
 
 

@@ -45,33 +45,47 @@ def candidate_names(runs: Sequence[Run]) -> dict[str, str]:
 def _full_name(spec: CandidateSpec, plan: Plan, varying: Mapping[str, set[str]]) -> str:
     name, own = full_name(spec), _features(spec, plan)
     differing = {what: own[what] for what, values in varying.items() if len(values) > 1 and what in own}
-    told = [
-        f"{what} {value}" if value else f"no {what}"
-        for what, value in differing.items()
-        if not value or value not in name
-    ]
+    told = [f"{what} {value}" for what, value in differing.items() if value and value not in name]
     return extended(name, ", ".join(told)) if told else name
+
+
+def candidate_words(spec: CandidateSpec) -> str:
+    """Say in a line what a candidate is: its model, and what it is asked with."""
+    own = {what: _short(value) for what, value in _own_features(spec).items() if what != "code"}
+    return ", ".join([spec["model"], *(f"{what} {value}" for what, value in own.items() if value)])
 
 
 def _features(spec: CandidateSpec, plan: Plan) -> dict[str, str]:
     """Return what may tell a candidate apart from others of its model, in a few words each."""
-    prompt, settings, named = spec["prompt"], spec["settings"], plan.scorer["spec"]
+    named, parts = plan.scorer["spec"], ("judge", "cluster", "samples")
     values = {
+        **_own_features(spec),
+        "scorer": named if isinstance(named, str) else named.get("name"),
+        "judge": ", ".join(plan.judges),
+        "cluster": plan.scorer.get("cluster"),
+        "samples": plan.scorer.get("samples"),
+    }
+    # Scorers of one name may differ in their settings.
+    rest = {key: value for key, value in plan.scorer.items() if key not in parts}
+    values |= {f"{values['scorer']} settings": digest_of(rest)[:4]}
+    return {what: _short(value) for what, value in values.items()}
+
+
+def _own_features(spec: CandidateSpec) -> dict[str, Any]:
+    prompt, settings = spec["prompt"], spec["settings"]
+    warmth = settings.get("temperature")  # 0 is the usual one.
+    return {
         "revision": spec.get("revision"),
         "server": str(spec.get("base_url") or "").partition("://")[2],
         "system": prompt["system"],
         "template": prompt["template"],
-        "examples": len(prompt["examples"]),
+        "examples": len(prompt["examples"]) or None,
         "chosen by": prompt.get("choose"),
-        "temperature": settings.get("temperature"),
+        "temperature": "none" if warmth is None else f"{warmth:g}" if warmth else None,
         "max tokens": settings.get("max_tokens"),
         "request": settings.get("extra"),
         "code": str(spec.get("code", "")).removeprefix("sha256:")[:6],
-        "scorer": named if isinstance(named, str) else named.get("name"),
     }
-    # Scorers of one name may differ in their settings.
-    values |= {f"{values['scorer']} settings": digest_of(plan.scorer)[:4]}
-    return {what: _short(value) for what, value in values.items()}
 
 
 def _short(value: Any) -> str:
@@ -156,7 +170,6 @@ def is_of_one_model(run: Run) -> bool:
 
 
 def trend_of(runs: Sequence[Run], store: Store) -> list[dict[str, Any]]:
-    """Gather what a trend shows of runs."""
     names = candidate_names(runs)
     return [_trend_facts(run, names[run.run_id], store) for run in runs]
 

@@ -151,7 +151,6 @@ class Loop:
             self._news.ring()
 
     def progress(self) -> Progress:
-        """Return the run at this moment."""
         session, elapsed = self.session, time.monotonic() - self._started
         expected = expected_calls(session)
         pace = (self.spending.calls - self._calls_before) / elapsed if elapsed > 0 else 0.0
@@ -238,7 +237,6 @@ class Loop:
         await finished(asyncio.create_task(write))
 
     async def _open_round(self) -> None:
-        """Begin a round where the last one is in."""
         session, window = self.session, self._window
         busy = self._in_flight or self._unbooked or self._ready or self._spare
         if not isinstance(window, Rounds) or busy or session.done:
@@ -306,7 +304,6 @@ class Loop:
         return fresh
 
     async def _store_draws(self, calls: Iterable[Call]) -> None:
-        """Commit the draws of calls with each model that has not got them yet, before any call goes out."""
         by_model: dict[int, list[Draw]] = {}
         for call in calls:
             voice = self.voices[call.model]
@@ -605,7 +602,6 @@ class Rounds(Window):
         self._end, self._begun = 0, begun
 
     def begin(self, session: AskTell) -> int:
-        """Begin a round; return its draws."""
         draws = next_round(session, self._begun)
         self._begun += 1
         self._end = session.n_drawn + draws

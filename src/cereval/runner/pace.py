@@ -196,7 +196,6 @@ def _first(session: AskTell) -> int:
 
 
 def _further(session: AskTell, sent: int) -> int:
-    """Return the draws that are to be out after this round."""
     so_far, goal = session.n_evaluated, session.goal
     later = _shares(session).later
     share = later[min(max(sent, 1), len(later)) - 1]

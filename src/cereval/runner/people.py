@@ -23,7 +23,7 @@ from cereval.records import Draw
 from cereval.runner.answers import as_text
 from cereval.runner.book import as_told
 from cereval.runner.candidates import prompt_of
-from cereval.runner.executor import EndOfAnswers, Executor
+from cereval.runner.executor import Around, EndOfAnswers, Executor
 from cereval.runner.finding import run_ids
 from cereval.runner.items import item_from
 from cereval.runner.loop import Loop
@@ -55,14 +55,13 @@ def people_of(plan: Plan | Mapping[str, Any]) -> People | None:
 
 
 @dataclass(slots=True)
-class WithPeople:
+class WithPeople(Around):
     """Wait for the labels of people, who score the answers.
 
     given: replies that are there already, by the item's number (a judge has seen them). where: what names the store
     on a command line.
     """
 
-    inner: Executor
     labels: Labels
     runs: Sequence[str]
     people: People
@@ -72,11 +71,6 @@ class WithPeople:
     stopped: bool = False
     seen_at: float = 0.0
     seen: dict[tuple[str, int], list[Rating]] = field(default_factory=dict)
-
-    @property
-    def asks(self) -> bool:
-        """Tell whether there is somebody to ask for replies."""
-        return getattr(self.inner, "asks", True)
 
     async def answer(self, draw: Draw, model: int, place: int) -> Answer:
         run_id = self.runs[model]
@@ -113,9 +107,6 @@ class WithPeople:
         """Wait no longer: replies are kept, and labels too."""
         self.stopped = True
 
-    def answered_before(self, model: int) -> None:
-        self.inner.answered_before(model)
-
     def notices(self) -> list[str]:
         lines = self.inner.notices()
         if not self.told:
@@ -124,12 +115,8 @@ class WithPeople:
             lines.append(f"waiting for labels: `{command}` takes them at /label/{self.runs[0]}")
         return lines
 
-    async def close(self) -> None:
-        await self.inner.close()
-
 
 def with_people(executor: Executor, plan: Plan, runs: Sequence[str], store: Store) -> Executor:
-    """Have people score what an executor answers, where a plan says so."""
     people = people_of(plan)
     if people is None:
         return executor
@@ -322,7 +309,6 @@ def why_nothing(begun: Start, store: Store) -> str:
 
 
 def _leased(begun: Start, store: Store) -> set[tuple[str, int]]:
-    """Return the calls that are out now."""
     now, found = time.time(), set()
     for event in store.events(begun.plan.run_id):
         if event["status"] == LEASED:
@@ -332,7 +318,6 @@ def _leased(begun: Start, store: Store) -> set[tuple[str, int]]:
 
 
 def _lease(detail: Mapping[str, Any], run_id: str) -> tuple[float, set[tuple[str, int]]]:
-    """Return until when calls are out, and which."""
     try:
         return float(detail["until"]), {(str(model), int(place)) for model, place in detail["calls"]}
     except (KeyError, TypeError, ValueError, OverflowError):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -24,6 +25,7 @@ from cereval.datasets.weights import (
 from cereval.errors import InvalidInput
 from cereval.methods.uniform import Whole
 from cereval.models.base import Model
+from cereval.models.openai_model import OpenAIModel
 from cereval.models.prices import FREE, Tokens
 from cereval.models.scripted import GIVEN, field_of, is_given
 from cereval.plan import DRAWN, CandidateSpec, Plan, repeats_itself
@@ -68,10 +70,10 @@ from cereval.store.base import opened_store
 from cereval.text import did_you_mean
 
 USUAL = {
-    "exact": "only the reference itself, but for case, spaces and marks around it,",
-    "choice": "the letter or the text of the right choice",
+    "exact": "equals the reference (case, spaces and marks around it do not count)",
+    "choice": "is the letter or the text of the right choice",
 }
-"""What the scorers count as right that are chosen where nobody names one."""
+"""Which answers are right by the scorers that are chosen where nobody names one."""
 
 FIRST = 100
 """Questions that are looked at to see whether prompts differ."""
@@ -93,7 +95,8 @@ class Prepared:
     """A plan, and what carries it out; `circumstances` are what `resume` needs beyond the plan.
 
     notes: what whoever asks should know before the first call. served: of each candidate, under which names a server
-    answered, and how often.
+    answered, and how often. models: the candidates, opened. asked: the settings, where nobody chose the target and
+    it goes by whether candidates repeat themselves.
     """
 
     plan: Plan
@@ -106,6 +109,8 @@ class Prepared:
     functions: Functions = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     served: tuple[Counter[str], ...] = ()
+    models: tuple[Model, ...] = ()
+    asked: Settings | None = None
 
     async def close(self) -> None:
         await self.executor.close()
@@ -139,15 +144,18 @@ def prepare(settings: Settings, *, data: DataSet | None = None) -> Prepared:
         plan = replace(plan, candidates=tuple(one for _, one in sorted({**live, **specs}.items())))
     plan = replace(plan, data_name=data.source if specs else plan.data_name)
     work = open_plan(plan, data.items, circumstances_of(settings), functions)
-    return replace(work, notes=(*_chosen_scorer(settings, work), *_equal_prompts(work)))
+    return replace(
+        work,
+        notes=(*_chosen_scorer(settings, work), *_equal_prompts(work)),
+        asked=settings if settings["target"] is None and _knows_fresh(settings.kind, plan.scorer) else None,
+    )
 
 
 def _chosen_scorer(settings: Settings, work: Prepared) -> list[str]:
-    """Say which scorer was chosen where nobody named one."""
     name = scorer_name(work.plan.scorer["spec"])
     if settings["scorer"] is not None or name not in USUAL or is_asked_outside(work.plan):
         return []
-    return [f"no --scorer was given: `{name}` is used, which counts {USUAL[name]} as right"]
+    return [f"no --scorer was given: `{name}` is used, by which an answer is right if it {USUAL[name]}"]
 
 
 def _equal_prompts(work: Prepared) -> list[str]:
@@ -162,7 +170,6 @@ def _equal_prompts(work: Prepared) -> list[str]:
 
 
 def _clusters(settings: Settings, data: DataSet) -> DataSet:
-    """Return the clusters of questions as items."""
     if settings["target"] != "population":
         wanted = "left out but for --target population: about these questions the answer is the same without"
         raise InvalidInput("cluster", wanted, settings["cluster"])
@@ -204,7 +211,6 @@ def _read_files(settings: Settings) -> DataSet:
 
 
 def need_answers_of(scorer: Any, items: Sequence[Item], source: str) -> None:
-    """Refuse a file that a scorer has nothing to compare with."""
     probe = Plan("", {"goal": ""}, "", len(items), (), {"spec": scorer})
     need_answers(probe, items, source)
 
@@ -248,13 +254,47 @@ def _usual_target(settings: Settings, candidates: Sequence[CandidateSpec], score
 
     People score each answer once, and other kinds know no target: their results say that they are of these answers.
     """
-    knows = "target" in declared(ACCEPTED[settings.kind]) and not kind_named(settings.kind).grows
-    by_people = scorer_name(scorer["spec"]) == People.name
     if settings.kind == "each":
         return "expected"
     several = samples_of(settings).count > 1
-    random = knows and not by_people and (several or not all(map(repeats_itself, candidates)))
-    return "expected" if random else "benchmark"
+    random = several or not all(map(repeats_itself, candidates))
+    return "expected" if random and _knows_fresh(settings.kind, scorer) else "benchmark"
+
+
+def _knows_fresh(kind: str, scorer: Mapping[str, Any]) -> bool:
+    """Tell whether a question may be about fresh answers."""
+    knows = "target" in declared(ACCEPTED[kind]) and not kind_named(kind).grows
+    return knows and scorer_name(scorer["spec"]) != People.name
+
+
+def turned(work: Prepared) -> Prepared:
+    """Return the same question about fresh answers, where a server refuses the temperature: asked without it."""
+    refused = [_lacks_temperature(model) for model in work.models]
+    candidates = tuple(copy.deepcopy(spec) for spec in work.plan.candidates)
+    for spec, turn in zip(candidates, refused, strict=True):
+        spec["settings"] |= {"temperature": None} if turn else {}
+    plan = replace(work.plan, candidates=candidates, target="expected")
+    names = ", ".join(name for name, turn in zip(plan.names, refused, strict=True) if turn)
+    note = (
+        f"the server refuses a temperature: {names} asked without one; answers may differ from call to call"
+    )
+    found = open_plan(plan, work.items, work.circumstances, work.functions)
+    return replace(found, notes=(*work.notes, note))
+
+
+def need_temperature(work: Prepared) -> None:
+    """Have the run end before its first answer where a server refuses the temperature and nobody chose the target."""
+    for model in work.models if work.asked is not None else ():
+        if isinstance(model, OpenAIModel):
+            model.contact.needs_temperature = True
+
+
+def needs_turn(work: Prepared) -> bool:
+    return any(map(_lacks_temperature, work.models))
+
+
+def _lacks_temperature(model: Model) -> bool:
+    return isinstance(model, OpenAIModel) and model.contact.lacks_temperature
 
 
 def _weights(settings: Settings, items: Sequence[Item]) -> dict[str, Any]:
@@ -347,7 +387,18 @@ def open_plan(
     if samples.count > 1:
         at_once = LARGEST_ROUND * samples.count if in_batches else limits.connections
         executor = Sampled(executor, samples, asyncio.Semaphore(at_once))
-    return Prepared(whole, items, executor, scoring, prompts, limits, circumstances, functions, served=served)
+    return Prepared(
+        whole,
+        items,
+        executor,
+        scoring,
+        prompts,
+        limits,
+        circumstances,
+        functions,
+        served=served,
+        models=tuple(models),
+    )
 
 
 def _most_usd(

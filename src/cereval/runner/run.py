@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 from cereval.datasets.base import Item
 from cereval.errors import InvalidInput, NotBegun, StoreError
+from cereval.models.base import EndpointError
 from cereval.plan import Plan
 from cereval.questions import kind_of
 from cereval.questions.base import Kind
@@ -30,7 +31,7 @@ from cereval.runner.limits import Allowance, Limits
 from cereval.runner.loop import End, Loop
 from cereval.runner.pace import calls_to_goal, cheaper_afresh
 from cereval.runner.people import judged, judged_before, with_people
-from cereval.runner.prepare import Prepared, open_plan
+from cereval.runner.prepare import Prepared, need_temperature, needs_turn, open_plan, turned
 from cereval.runner.progress import Observer, Silent, watcher
 from cereval.runner.recall import circumstances_in
 from cereval.runner.samples import Samples
@@ -135,8 +136,32 @@ async def carry_out(
     """Run or resume a plan to its outcome. change: a new goal or budget, `{}` and None where they stay.
 
     reuse: which answers that the store has already may be taken instead of asking. allowance: what it may take now,
-    within its own limits.
+    within its own limits. Where a server refuses the temperature before the first answer, and nobody chose the target,
+    the question becomes one about fresh answers.
     """
+    try:
+        return await _carry_out(work, plan, store, observer, change, reuse, allowance)
+    except EndpointError:
+        if work.asked is None or not needs_turn(work):
+            raise
+        asked = work.asked
+    # Refused requests cost nothing, and nothing was answered: the run that never was leaves no trace.
+    if not any(voice.results.keys() - voice.kept.keys() for voice in start(plan, work.items, store).voices):
+        store.delete(run_ids(plan))
+    work = turned(work)
+    plan = await choose_plan(work, asked, store, observer)
+    return await _carry_out(work, plan, store, observer, change, reuse, allowance)
+
+
+async def _carry_out(
+    work: Prepared,
+    plan: Plan,
+    store: Store,
+    observer: Observer | None,
+    change: Change | None,
+    reuse: Reuse,
+    allowance: Allowance | None,
+) -> Outcome:
     if kind_of(plan) is not kind_of(work.plan) or plan.data_hash != work.plan.data_hash:
         await work.close()
         same = plan.data_hash == work.plan.data_hash
@@ -146,6 +171,8 @@ async def carry_out(
     try:
         with held(plan, store):
             begun = _apply_change(start(plan, work.items, store), store, change)
+            if plan.target == "benchmark" and not any(voice.results for voice in begun.voices):
+                need_temperature(work)
             begun = replace(begun, notes=(*work.notes, *begun.notes))
             watching, asking = observer or watcher(), work.executor
             if not begun.session.done:

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
+from pathlib import Path
 from typing import Any
 
 from cereval.datasets.base import Item
 from cereval.datasets.items import list_names
 from cereval.datasets.prompts import Prompt
 from cereval.errors import BadFile, CallError, InvalidInput
+from cereval.files import read_json
 from cereval.imports import name_of, optional
 from cereval.models import ModelOptions, open_model
 from cereval.models.base import Model
@@ -25,7 +27,7 @@ from cereval.scorers.base import Scorer, spec_of
 from cereval.scorers.judge import Grade, Panel, Prefer
 from cereval.scorers.people import People
 from cereval.scorers.python_scorer import PythonScorer
-from cereval.scorers.text import Recorded
+from cereval.scorers.text import Recorded, Schema
 from cereval.settings import Candidate, Settings
 
 COMPARING = frozenset({"exact", "contains", "choice", "numeric", "math", "f1", "prefer"})
@@ -41,6 +43,8 @@ def describe_scorer(settings: Settings, items: Sequence[Item]) -> dict[str, Any]
     if callable(scorer):
         own = PythonScorer(name_of(scorer), scorer)
         scorer, code = spec_of(own), {"code": own.code}
+    if scorer == Schema.name:
+        scorer = _answer_schema(settings.candidates)
     return {
         **code,
         "spec": _with_texts(scorer, settings["rubric"], settings["judge_template"], settings["raters"]),
@@ -48,6 +52,15 @@ def describe_scorer(settings: Settings, items: Sequence[Item]) -> dict[str, Any]
         "judge_base_url": settings["judge_base_url"],
         **samples.spec(),
     }
+
+
+def _answer_schema(candidates: Sequence[Candidate]) -> dict[str, Any]:
+    """Return the scorer of answers that are to fit the schema that the candidates are asked with."""
+    files = {one.options.get("schema") for one in candidates}
+    if len(files) != 1 or None in files:
+        wanted = "given with --schema FILE, the same for all candidates, for the scorer `schema`"
+        raise InvalidInput("schema", wanted, ", ".join(sorted(filter(None, files))) or None)
+    return {"name": Schema.name, "schema": read_json(Path(files.pop() or ""))}
 
 
 def functions_in(settings: Settings) -> Functions:

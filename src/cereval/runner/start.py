@@ -363,7 +363,9 @@ def _notes(kind: Kind, plan: Plan, spending: Spending, store: Store) -> tuple[st
     if samples.count > 1:
         notes.append(samples.words(plan.target))
     if plan.target == "expected":
-        notes.append("what is certified holds of fresh answers to these questions, which may be asked again")
+        notes.append(
+            "the result is about the answers that would come if these questions were asked again and again"
+        )
     return (*about_luck(plan), *notes, *kind.notes(plan))
 
 
@@ -389,8 +391,7 @@ def _history_note(plan: Plan, store: Store) -> str:
         )
     runs = f"{len(plan.history)} earlier runs" if many else "an earlier run"
     helps = "help" if many else "helps"
-    without = kind_of(plan).without_history
-    return f"history: {runs} {where} {helps} to choose questions ({without} to do without)"
+    return f"history: {runs} {where} {helps} to choose questions (--no-history to do without)"
 
 
 def subject(begun: Start) -> Subject:

@@ -39,7 +39,7 @@ def measures(right: Share, wrong: Share) -> tuple[Part, ...]:
     >>> for one in measures(Share(60, 0.9, Interval(0.8, 0.95)), Share(40, 0.2, Interval(0.1, 0.3))):
     ...     print(f"{one.name} {one.estimate:.3f} ({one.lower:.3f} to {one.upper:.3f})")
     agreement 0.860 (0.760 to 0.930)
-    kappa 0.706 (0.500 to 0.853)
+    kappa 0.706 (0.500 to 0.854)
     sensitivity 0.871 (0.800 to 0.934)
     specificity 0.842 (0.700 to 0.923)
     leniency -0.020 (-0.090 to 0.080)

@@ -57,7 +57,6 @@ class Compare(Kind):
     name = "compare"
     goals, opens = CompareSession.goals, CompareSession
     asks, least = "two", -1.0
-    without_history = "--history none"
     format = "cereval-comparison/1"
     result_form, entry_form = Comparison, PairEntry
     settings_form, side_form = CompareSettings, CompareSideInformation

@@ -84,7 +84,7 @@ class Comparison(Certified):
 
     def asked(self) -> str:
         if self.target == "expected":
-            return f"{self.n_evaluated:,} times a question put to both anew, of {self.n_items:,}"
+            return f"{self.n_evaluated:,} fresh answers of each to {self.n_items:,} questions"
         return f"{self.n_evaluated:,} of {self.n_items:,} questions put to both"
 
     def rows(self) -> Rows:

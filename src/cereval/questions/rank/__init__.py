@@ -50,7 +50,6 @@ class Rank(Kind):
     goals, opens = RankSession.goals, RankSession
     asks, by_category = "all", False
     learns_from_own = False  # the order of the items would be another after every ranking
-    without_history = "--history none"
     format = "cereval-ranking/1"
     result_form, entry_form = Ranking, RankEntry
     settings_form, side_form, side_may_lack = RankSettings, RankSideInformation, True

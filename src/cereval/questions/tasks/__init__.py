@@ -41,7 +41,6 @@ class Tasks(Kind):
 
     name = "tasks"
     goals, opens = TaskSession.goals, TaskSession
-    without_history = "--history none"
     format = "cereval-tasks/1"
     result_form, settings_form, side_form = TasksResult, TasksSettings, TasksSideInformation
     audited = "intervals and verdicts recomputed by the audit"
