@@ -109,6 +109,41 @@ def test_the_exit_code_is_pytests_own(pytester: pytest.Pytester, right: str, cod
     assert pytester.runpytest_inprocess("-q", "--certify-seed=1").ret == code
 
 
+EACH = """
+import random
+import pytest
+
+chance = random.Random(3)
+
+@pytest.mark.certify(each=0.8)
+@pytest.mark.parametrize("rate", [1.0, 0.99, 1.0])
+def test_sure(rate):
+    assert chance.random() < rate
+
+@pytest.mark.certify(each=0.8)
+@pytest.mark.parametrize("rate", [1.0, 0.5, 1.0])
+def test_one_is_flaky(rate):
+    assert chance.random() < rate
+
+@pytest.mark.certify(each=0.8, budget=9, undecided="skip")
+def test_open():
+    pass
+"""
+
+
+def test_every_case_is_judged_by_itself(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(EACH)
+    done = pytester.runpytest("-p", "no:randomly", "--certify-seed", "1")
+    done.assert_outcomes(passed=1, failed=1, skipped=1)
+    done.stdout.fnmatch_lines(
+        [
+            "*test_sure: each at least 80%: certified pass, of 3 cases 3 pass that often, 0 do not, 0 undecided, *",
+            "*test_one_is_flaky: each at least 80%: certified fail, of 3 cases * 1 do not, *",
+        ]
+    )
+    assert "failed: test_one_is_flaky[0.5]" in done.stdout.str()
+
+
 def test_it_works_under_xdist_and_in_junit_xml(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(GATES.replace("2000", "300"), test_even=EVEN)
     alone = pytester.runpytest_inprocess("-q", "--certify-seed=1", "test_even.py")
@@ -275,7 +310,7 @@ def test_what_failed_last_is_found_again(pytester: pytest.Pytester) -> None:
     ("marker", "said"),
     [
         ("min=1.5", "min must be a number in (0, 1), got 1.5"),
-        ("", "missing 1 required positional argument: 'min'"),
+        ("", "min must be given, or each in its place"),
         ("min=.8, undecided='shrug'", "undecided must be one of fail, skip, pass, got 'shrug'"),
         ("min=.8, budget=0", "budget must be a whole number >= 1, got 0"),
         ("min=.8, confidence=95", "confidence must be a number in (0, 1), got 95"),

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
+    from cereval.questions.each.session import EachResult, EachSession
     from cereval.questions.mean.session import Session
     from cereval.records import Result
 
@@ -43,8 +44,9 @@ COPIES = SAME + ": the test or a fixture of it sets the random seed, so that eve
 MOST_NAMED = 5
 UNDECIDED = ("fail", "skip", "pass")
 MARKER = (
-    "certify(min, confidence=0.95, budget=None, undecided='fail'): pass when the mean over all parameters (without "
-    "parameters: the pass rate of the test itself) is proven to be at least min, fail when it is proven to be less"
+    "certify(min, confidence=0.95, budget=None, undecided='fail', each=None): pass when the mean over all parameters (without "
+    "parameters: the pass rate of the test itself) is proven to be at least min, fail when it is proven to be less; "
+    "certify(each=0.9): pass when every case by itself, run again and again, is proven to pass at least that often"
 )
 
 
@@ -63,47 +65,71 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    min: float
+    min: float | None = None
     confidence: float = 0.95
     budget: int | None = None
     undecided: str = "fail"
+    each: float | None = None
 
     def __post_init__(self) -> None:
         from cereval.errors import InvalidInput
         from cereval.questions.goals import checked_confidence, in_open_unit_interval
         from cereval.questions.session import whole
 
-        in_open_unit_interval("min", self.min)
+        if (self.min is None) == (self.each is None):
+            raise InvalidInput("min", "given, or each in its place", None if self.min is None else "both")
+        in_open_unit_interval("min" if self.each is None else "each", self.asked)
         checked_confidence(self.confidence)
         if self.budget is not None:
             whole("budget", self.budget, 1)
         if self.undecided not in UNDECIDED:
             raise InvalidInput("undecided", "one of " + ", ".join(UNDECIDED), self.undecided)
 
-    def verdict(self, result: Result) -> str:
+    @property
+    def asked(self) -> float:
+        """The share of passes to reach: of all cases together, or of each."""
+        return float(self.min or self.each or 0.0)
+
+    def verdict(self, result: Result | EachResult) -> str:
         """Return `pass`, `fail` or, where nothing was proven, what the rule makes of that."""
-        return {"above": "pass", "below": "fail"}.get(str(result.decision), self.undecided)
+        proven = {"above": "pass", "all-pass": "pass", "below": "fail", "some-fail": "fail"}
+        return proven.get(str(result.decision), self.undecided)
 
 
-def words(rule: Rule, result: Result, note: str = "") -> str:
+def words(rule: Rule, result: Any, note: str = "") -> str:
     from cereval.text import SIDES, interval, percent
 
+    if rule.each is not None:
+        return _words_of_each(rule.each, result) + note
     pool = "of one test" if result.target == "expected" else f"of {result.n_items:,} cases"
     unknown = f", {result.failures:,} without a score" if result.failures else ""
     return (
-        f"at least {percent(rule.min)}: {SIDES[result.decision]}, {result.estimate:.1%} in "
+        f"at least {percent(rule.asked)}: {SIDES[result.decision]}, {result.estimate:.1%} in "
         f"{interval(result.lower, result.upper)}, {percent(result.confidence)} confidence, "
         f"{result.n_evaluated:,} runs {pool}{unknown}, seed {result.seed}{note}"
     )
 
 
-def properties(rule: Rule, result: Result, note: str = "") -> list[tuple[str, object]]:
+def _words_of_each(rate: float, result: EachResult) -> str:
+    from cereval.text import percent
+
+    said = {"all-pass": "certified pass", "some-fail": "certified fail"}.get(
+        str(result.decision), "undecided"
+    )
+    left = result.n_items - result.passing - result.failing
+    return (
+        f"each at least {percent(rate)}: {said}, of {result.n_items:,} cases {result.passing:,} pass that often, "
+        f"{result.failing:,} do not, {left:,} undecided, {percent(result.confidence)} confidence, "
+        f"{result.n_evaluated:,} runs, seed {result.seed}"
+    )
+
+
+def properties(rule: Rule, result: Any, note: str = "") -> list[tuple[str, object]]:
+    found = ("estimate", "lower", "upper") if rule.each is None else ("passing", "failing")
     facts = {
         "decision": result.decision or "undecided",
-        "min": float(rule.min),
-        "estimate": result.estimate,
-        "lower": result.lower,
-        "upper": result.upper,
+        "min" if rule.each is None else "each": rule.asked,
+        **{name: getattr(result, name) for name in found},
         "confidence": result.confidence,
         "runs": result.n_evaluated,
         "cases": result.n_items,
@@ -213,11 +239,12 @@ class Gate(pytest.Item):
         self.user_properties.extend(properties(self.rule, result, note))
         conclude(self.rule, result, self._failures(), note)
 
-    def _note(self, result: Result) -> str:
+    def _note(self, result: Result | EachResult) -> str:
         """Say that repeats of one test never differed: perhaps there is nothing random in it."""
         if result.target != "expected" or result.n_evaluated < 2 or len(self.outcomes) > 1:
             return ""
-        return COPIES if self.randomness.are_copies else SAME
+        always = "" if self.rule.each is not None else SAME
+        return COPIES if self.randomness.are_copies else always
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
         if isinstance(excinfo.value, NotCertified):
@@ -234,26 +261,34 @@ class Gate(pytest.Item):
             raise pytest.skip.Exception("all of its parameters are skipped", _use_item_location=True)
         return pool
 
-    def _session(self, pool: Sequence[pytest.Item]) -> Session:
+    def _session(self, pool: Sequence[pytest.Item]) -> Session | EachSession:
+        from cereval.questions.each.goal import EachAtLeast
+        from cereval.questions.each.session import EachSession
         from cereval.questions.mean.goal import Threshold
         from cereval.questions.mean.session import Session
 
+        confidence, seed = self.rule.confidence, self.config.getoption("--certify-seed")
+        if self.rule.each is not None:
+            goal = EachAtLeast(self.rule.each)
+            return EachSession(
+                len(pool), goal=goal, confidence=confidence, budget=self.rule.budget, seed=seed
+            )
         # Without parameters there is nothing to draw from: the one test there is runs again and again.
         again = all(name.startswith(COPY) or name == BACKEND for name in _case(pool[0]))
         return Session(
             len(pool),
-            goal=Threshold(self.rule.min),
-            confidence=self.rule.confidence,
-            seed=self.config.getoption("--certify-seed"),
+            goal=Threshold(self.rule.asked),
+            confidence=confidence,
+            seed=seed,
             target="expected" if again else "benchmark",
             budget=self.rule.budget or (RUNS_OF_ONE_TEST if again else None),
         )
 
-    def _decided(self, pool: Sequence[pytest.Item]) -> Result:
+    def _decided(self, pool: Sequence[pytest.Item]) -> Result | EachResult:
         from cereval.integrations import HOPELESS
 
         session, told, unknown = self._session(pool), 0, list[pytest.TestReport]()
-        while not session.done and not self.session.shouldstop:
+        while not (session.done or self.session.shouldstop or getattr(session, "some_fail", False)):
             for draw in session.ask(1):
                 score, report = self._run(pool[draw.item])
                 self.outcomes.add(score)
@@ -452,7 +487,7 @@ def _after(item: pytest.Item, nextitem: pytest.Item | None) -> pytest.Item | Non
     return None if item.session.shouldfail or item.session.shouldstop else nextitem
 
 
-def conclude(rule: Rule, result: Result, failures: str = "", note: str = "") -> None:
+def conclude(rule: Rule, result: Result | EachResult, failures: str = "", note: str = "") -> None:
     verdict, said = rule.verdict(result), words(rule, result, note)
     if verdict == "skip":
         raise pytest.skip.Exception(said, _use_item_location=True)
@@ -489,7 +524,7 @@ def certify(request: pytest.FixtureRequest) -> Callable[..., Result]:
         result = evaluate_scores(
             cases,
             score,
-            goal=Threshold(rule.min),
+            goal=Threshold(rule.asked),
             confidence=rule.confidence,
             budget=rule.budget or (RUNS_OF_ONE_TEST if target == "expected" else None),
             seed=request.config.getoption("--certify-seed"),

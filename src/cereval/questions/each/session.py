@@ -133,6 +133,10 @@ class EachSession(AskTell):
             self._right[item] += score
         self.tests.add(item, *((0.0, 1.0) if score is None else (score, score)))
 
+    @property
+    def some_fail(self) -> bool:
+        return bool(self.tests.fails.any())
+
     def _state(self) -> Stopped:
         if (self.tests.passes | self.tests.fails).all():
             return "goal"
@@ -158,7 +162,7 @@ class EachSession(AskTell):
             method="each",
             guarantee="anytime",
             notes=self.remarks,
-            decision="some-fail" if fails.any() else decision,
+            decision="some-fail" if self.some_fail else decision,
             passing=int(passes.sum()),
             failing=int(fails.sum()),
             items=tuple(
