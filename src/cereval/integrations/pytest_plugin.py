@@ -44,9 +44,9 @@ COPIES = SAME + ": the test or a fixture of it sets the random seed, so that eve
 MOST_NAMED = 5
 UNDECIDED = ("fail", "skip", "pass")
 MARKER = (
-    "certify(min, confidence=0.95, budget=None, undecided='fail', each=None): pass when the mean over all parameters (without "
-    "parameters: the pass rate of the test itself) is proven to be at least min, fail when it is proven to be less; "
-    "certify(each=0.9): pass when every case by itself, run again and again, is proven to pass at least that often"
+    "certify(min, confidence=0.95, budget=None, undecided='fail', each=None): pass when the mean over all parameters "
+    "(without parameters: the pass rate of the test itself) is proven to be at least min, fail when it is proven to be "
+    "less; certify(each=0.9): pass when every case by itself, run again and again, is proven to pass that often"
 )
 
 
