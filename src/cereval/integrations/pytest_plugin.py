@@ -46,7 +46,7 @@ UNDECIDED = ("fail", "skip", "pass")
 MARKER = (
     "certify(min, confidence=0.95, budget=None, undecided='fail', each=None): pass when the mean over all parameters "
     "(without parameters: the pass rate of the test itself) is proven to be at least min, fail when it is proven to be "
-    "less; with each in place of min, pass when every case by itself is proven to pass at least that often"
+    "less; certify(each=0.9): pass when every case by itself, run again and again, is proven to pass that often"
 )
 
 
