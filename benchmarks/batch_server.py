@@ -114,6 +114,11 @@ class _Handler(BaseHTTPRequestHandler):
         server, parts = self.server, path.strip("/").split("/")
         match method, parts:
             case "GET", ["ledger"]:
+                for batch in server.batches.values():
+                    while not server.look(
+                        batch
+                    ):  # What nobody asked for any more was answered, and is paid for
+                        pass
                 return 200, {"paid": server.paid, "calls": server.calls, "sizes": server.sizes}
             case "POST", ["fates"]:
                 server.forget(json.loads(body))
