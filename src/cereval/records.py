@@ -205,7 +205,8 @@ class Certified(ABC):
         """Return the exit code: 0 goal reached or certified pass, 2 certified fail, 3 undecided."""
         if self.decision in FAILS:
             return FAILED
-        return PASSED if self.stopped == "goal" else UNDECIDED
+        spent = self.stopped == "budget" and self.goal.get("goal") == "finest"
+        return PASSED if spent or self.stopped == "goal" else UNDECIDED
 
     def as_dict(self) -> dict[str, Any]:
         """Return the fields as JSON-able values: the answer's own first, then what all results have."""

@@ -29,7 +29,7 @@ from cereval.errors import InvalidInput
 from cereval.questions import kind_named
 from cereval.questions.compare.goal import Difference, NotWorse, Sign
 from cereval.questions.each.goal import EachAtLeast
-from cereval.questions.mean.goal import Estimate, Threshold
+from cereval.questions.mean.goal import Estimate, Finest, Threshold
 from cereval.questions.rank.goal import Beats, Order, Top
 from cereval.questions.tasks.goal import AllAtLeast, EachWithin, Macro, WhichFail
 from cereval.text import did_you_mean
@@ -420,7 +420,14 @@ class EachOptions(TypedDict, total=False):
 class RunOptions(MeanOptions, EachOptions, total=False):
     """`evaluate` and `cereval run`."""
 
-    eps: Annotated[Share, Option("Stop when the mean is known within this.  [default: 0.02]")]
+    eps: Annotated[
+        Annotated[Share | Literal["auto"], Meta(description="a number in (0, 1), or auto")],
+        Option(
+            "Stop when the mean is known within this; `auto`: as near as --max-usd, --max-calls or --max-minutes "
+            "allow.  [default: 0.02]",
+            metavar="EPS|auto",
+        ),
+    ]
     min: Annotated[
         Number,
         Option(
@@ -746,6 +753,8 @@ def settings_of(
     if not sources or not all(sources):
         raise InvalidInput("DATA", "a file (jsonl, csv, parquet), hf:org/name, or a task file (yaml)", data)
     chosen = goal_of(kind, options, candidates) if goal is None else goal
+    if isinstance(chosen, Finest) and all(options.get(name) is None for name in BUDGETS):
+        raise InvalidInput("eps", "a number, or auto with --max-usd, --max-calls or --max-minutes", "auto")
     rest = {
         name: value
         for name, value in complete(options, accepted).items()
@@ -758,6 +767,9 @@ def settings_of(
 
 
 # -- goals ------------------------------------------------------------------------------------------------------------
+
+BUDGETS = ("max_usd", "max_calls", "max_minutes")
+"""The options that end a run whatever its goal."""
 
 GOAL_OPTIONS: Mapping[str, tuple[str, ...]] = {
     "estimate": ("eps", "min"),
@@ -792,6 +804,8 @@ def goal_of(kind: str, options: Mapping[str, Any], candidates: Sequence[Candidat
 
 def _mean_goal(given: Mapping[str, Any], _: Sequence[Candidate]) -> Any:
     _one_of(given, EXCLUSIVE["estimate"])
+    if given.get("eps") == "auto":
+        return Finest()
     return Threshold(given["min"]) if "min" in given else Estimate(**given)
 
 

@@ -132,3 +132,42 @@ def test_numbers_beyond_what_can_be_planned_for(
 ) -> None:
     assert main(["plan", *flags]) == 1
     assert says in capsys.readouterr().err
+
+
+def test_what_money_buys_live_and_by_batch(capsys: pytest.CaptureFixture[str]) -> None:
+    found = planned(capsys, "--items", "5000", "--usd", "20", "--price", "0.01", "--mean", "0.8")
+    live, batch = found["buys"]
+    assert (live["way"], live["calls"], batch["way"], batch["calls"]) == ("live", 2000, "batch", 4000)
+    again = methods(planned(capsys, "--items", "5000", "--eps", str(live["eps"]), "--mean", "0.8"))
+    assert again["uniform"]["calls"] == pytest.approx(2000, abs=2)
+    assert found["usd"] == live["cost_usd"] == batch["cost_usd"]
+    assert main(["plan", "--items", "5000", "--usd", "20", "--price", "0.01"]) == 0
+    assert "--max-usd 20 --eps auto" in capsys.readouterr().out
+
+
+def test_the_price_of_a_call_is_that_of_the_list(capsys: pytest.CaptureFixture[str]) -> None:
+    line = ("--items", "9000", "--usd", "5", "--tokens", "1000,100", "--model")
+    known = planned(capsys, *line, "openai/gpt-4o")
+    assert known["price_usd"] == pytest.approx((1000 * 2.5 + 100 * 10) / 1e6)
+    assert known["batch_usd"] == pytest.approx(known["price_usd"] / 2)
+    unsure = planned(capsys, *line, "deepseek/deepseek-chat")
+    assert (unsure["batch_usd"], len(unsure["buys"])) == (None, 1)
+
+
+@pytest.mark.parametrize(
+    ("flags", "says"),
+    [
+        (["--usd", "5"], "--usd must be given with --price or --model"),
+        (["--usd", "-5", "--price", "1"], "--usd must be a number > 0"),
+        (["--usd", "5", "--price", "1", "--eps", "0.1"], "--eps must be left out where --usd is given"),
+        (["--usd", "5", "--model", "openai/unheard-of"], "--model must be one whose price is known"),
+        (["--usd", "5", "--model", "openai/gpt-4o", "--price", "1"], "--price must be left out"),
+        (["--usd", "5", "--price", "1", "--tokens", "5,5"], "--tokens must be left out without --model"),
+        (["--model", "openai/gpt-4o", "--tokens", "5"], "--tokens must be two whole numbers"),
+    ],
+)
+def test_what_money_cannot_be_planned_with(
+    capsys: pytest.CaptureFixture[str], flags: list[str], says: str
+) -> None:
+    assert main(["plan", "--items", "100", *flags]) == 1
+    assert says in capsys.readouterr().err

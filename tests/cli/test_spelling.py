@@ -27,7 +27,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.parametrize(
     ("line", "says"),
     [
-        ("run q.jsonl --model scripted/0.5 --eps 2", f"--eps {RANGE}"),
+        ("run q.jsonl --model scripted/0.5 --eps 2", "--eps must be a number in (0, 1), or auto, got 2.0"),
         ("run q.jsonl --model scripted/0.5 --at-least 2", f"--at-least {RANGE}"),
         ("run q.jsonl --model scripted/0.5 --threshold=2", f"--threshold {RANGE}"),
         ("run q.jsonl --model scripted/0.5 --confidence 2", f"--confidence {RANGE}"),

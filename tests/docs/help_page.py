@@ -68,7 +68,9 @@ GOAL = "goal eps|value"
 
 NAMES: Mapping[str, str] = {
     "run, gate, resume, rescore, tell": f"{RESULT} {GOAL} {RUN} calls",
-    "run --dry-run": "plan first_prompt expected_calls judge_calls expected_usd priced_by rounds live_usd batch_usd",
+    "run --dry-run": (
+        "plan first_prompt expected_calls expected_eps judge_calls expected_usd priced_by rounds live_usd batch_usd"
+    ),
     "runs (a list)": (
         "run_id kind status model candidate data n_items goal answer estimate lower upper labels items calls failures "
         "cost_usd priced_by parts engine created_at changed_at"
@@ -98,6 +100,7 @@ NAMES: Mapping[str, str] = {
     "plan": (
         "n_items target confidence eps threshold mean variance explained methods bounds partition warnings weights"
     ),
+    "plan --usd": "n_items target confidence mean variance explained usd price_usd batch_usd priced_by buys",
 }
 """`a|b`: one of the two, by the goal. `[a b]`: not for every goal."""
 

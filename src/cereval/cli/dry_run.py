@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from math import fsum
-from typing import Any
+from typing import Any, Literal
 
 import click
 
@@ -15,7 +15,7 @@ from cereval.models.base import Model
 from cereval.models.prices import FREE, ListPrice, Price, Tokens
 from cereval.plan import Plan
 from cereval.questions.goals import in_words
-from cereval.questions.mean.goal import Estimate
+from cereval.questions.mean.goal import Estimate, Finest
 from cereval.runner.batches import takes_batches
 from cereval.runner.executor import Callers, Sampled
 from cereval.runner.prepare import MOST_PROMPTS, Prepared
@@ -24,16 +24,20 @@ from cereval.runner.scoring import scorer_name
 from cereval.scorers.base import Scorer, spec_of
 from cereval.scorers.judge import GRADE, Grade, Panel, Prefer
 from cereval.settings import Settings
-from cereval.stats.planning import Scenario, plan_estimate
+from cereval.stats.planning import Scenario, eps_bought, plan_estimate
 from cereval.stats.weights import shift_of
-from cereval.text import money, percent
+from cereval.text import money, percent, rounded
 
 
 def show_plan(settings: Settings, work: Prepared, as_json: bool) -> int:
     plan = work.plan
     prompts = [[dict(turn) for turn in prompt.messages(work.items[0])] for prompt in work.prompts]
-    expected = _expect_calls(settings, plan)
-    calls = None if expected is None else expected * Samples.of(plan.scorer).count * len(plan.candidates)
+    eps, finest = getattr(settings.goal, "eps", None), isinstance(settings.goal, Finest)
+    each = Samples.of(plan.scorer).count * len(plan.candidates)
+    expected = _affordable(settings, work, each) if finest else _expect_calls(settings, plan)
+    calls = None if expected is None else expected * each
+    if finest:
+        eps = None if expected is None else _expected_eps(plan, expected)
     spending = forecast(work, calls)
     if as_json:
         print_json(
@@ -41,6 +45,7 @@ def show_plan(settings: Settings, work: Prepared, as_json: bool) -> int:
                 "plan": plan.as_dict(),
                 "first_prompt": prompts[0],
                 "expected_calls": calls,
+                "expected_eps": eps,
                 **spending.as_dict(),
             }
         )
@@ -52,7 +57,9 @@ def show_plan(settings: Settings, work: Prepared, as_json: bool) -> int:
         ("goal", f"{in_words(plan.goal)} at {percent(plan.confidence)} confidence"),
         ("target", f"{plan.target}, method {plan.method}, seed {plan.seed}"),
     ]
-    rows += [("calls", f"about {calls:,} at worst")] if calls else []
+    rows += [("calls", f"about {calls:,}{'' if finest else ' at worst'}")] if calls else []
+    if finest and eps is not None:
+        rows.append(("precision", f"about ±{rounded(eps)} at worst"))
     rows += spending.rows()
     click.echo("nothing is asked; this would be:")
     for name, prompt in zip(plan.names, prompts, strict=True):
@@ -60,6 +67,20 @@ def show_plan(settings: Settings, work: Prepared, as_json: bool) -> int:
         rows += [(f"first prompt{whose}, {turn['role']}", turn["content"]) for turn in prompt]
     print_table(rows)
     return 0
+
+
+def _affordable(settings: Settings, work: Prepared, each: int) -> int | None:
+    """Forecast the questions that the budget allows; None where only minutes are limited."""
+    usd, price = settings["max_usd"], forecast(work, 1).expected_usd
+    found = [] if usd is None or not price else [int(usd / price) // each]
+    found += [] if work.plan.max_calls is None else [work.plan.max_calls]
+    most = [] if work.plan.target == "expected" else [work.plan.n_items]
+    return min(found + most) if found else None
+
+
+def _expected_eps(plan: Plan, questions: int) -> float:
+    target: Literal["expected", "benchmark"] = "expected" if plan.target == "expected" else "benchmark"
+    return eps_bought(Scenario(plan.n_items, mean=0.5, confidence=plan.confidence, target=target), questions)
 
 
 def _expect_calls(settings: Settings, plan: Plan) -> int | None:

@@ -51,13 +51,15 @@ class Once(click.Option):
         return given if self.check is None else self.check(ctx, self, given)
 
 
-class NumberOrNone(click.ParamType):  # type: ignore[type-arg]
-    """A number, or the word none."""
+class NumberOr(click.ParamType):  # type: ignore[type-arg]
+    """A number, or a word."""
 
-    name = "number or none"
+    def __init__(self, word: str) -> None:
+        self.word = word
+        self.name = f"number or {word}"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        return "none" if str(value).lower() == "none" else click.FLOAT.convert(value, param, ctx)
+        return self.word if str(value).lower() == self.word else click.FLOAT.convert(value, param, ctx)
 
 
 class Pair(click.ParamType):  # type: ignore[type-arg]
@@ -115,7 +117,9 @@ def _option(one: Declared, several: bool) -> list[Option]:
 def _click_type(one: Declared) -> Any:
     if get_origin(one.plain) is Literal:
         return click.Choice(list(get_args(one.plain)))
-    return {int: int, float: float, str: str}.get(one.plain, str if one.plain is Any else NumberOrNone())
+    words = [word for kind in get_args(one.plain) for word in get_args(kind) if isinstance(word, str)]
+    other = NumberOr(words[0] if words else "none")
+    return {int: int, float: float, str: str}.get(one.plain, str if one.plain is Any else other)
 
 
 # -- from flags to settings -------------------------------------------------------------------------------------------

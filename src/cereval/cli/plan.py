@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 import numpy as np
@@ -19,12 +19,23 @@ from cereval.datasets.weights import check_one, is_table, mix_notes, mixed, weig
 from cereval.errors import InvalidInput
 from cereval.forecasts.pool import Pool
 from cereval.methods.registry import METHODS
-from cereval.stats.planning import GoalForecast, MethodForecast, Scenario, plan_estimate, plan_threshold
+from cereval.models.prices import HIGHEST, ListPrice, Tokens, price_of
+from cereval.runner.limits import UNLIMITED
+from cereval.stats.planning import (
+    GoalForecast,
+    MethodForecast,
+    Scenario,
+    certified_methods,
+    eps_bought,
+    plan_estimate,
+    plan_threshold,
+)
 from cereval.stats.weights import Shift, shift_of, weighted_calls
-from cereval.text import percent
+from cereval.text import money, percent, rounded
 
 Floats = NDArray[np.float64]
 
+TOKENS = "500,256"
 LONGEST_COUNT = 100
 """Digits of a number of questions: Python refuses to read thousands of them."""
 
@@ -62,15 +73,34 @@ LONGEST_COUNT = 100
 )
 @apply(WEIGHTING)
 @click.option("--price", type=float, metavar="USD", help="Price of one call.")
+@click.option(
+    "--model", metavar="PROVIDER/NAME", help="Or: the price by the list of prices, at --tokens a call."
+)
+@click.option(
+    "--tokens",
+    metavar="IN,OUT",
+    help=f"Tokens of a question and an answer, with --model.  [default: {TOKENS}]",
+)
+@click.option(
+    "--usd",
+    type=float,
+    metavar="USD",
+    help="Instead of --eps: how near does so much money come, live and by batch? Needs --price or --model.",
+)
 @JSON
-def plan(price: float | None, as_json: bool, **flags: Any) -> int:
+def plan(
+    price: float | None, model: str | None, tokens: str | None, usd: float | None, as_json: bool, **flags: Any
+) -> int:
     """Plan an evaluation: the calls to expect from each method, with the paper's bounds beside them.
 
     Rows marked `measured` are approximations fitted to replays, `exact` follows from the method's definition. Limits of
     theory, which no method is promised to reach, are below the table.
     """
     check_price(price)
-    mix = flags.pop("mix")
+    prices = _prices(price, model, tokens)
+    if usd is not None:
+        return _print_what_money_buys(usd, prices, flags, as_json)
+    price, mix = prices.live, flags.pop("mix")
     size, weights = _pool(flags.pop("items"), flags.pop("weights"), mix)
     outlook, shift = _outlook(size, **flags), None
     if weights is not None:
@@ -83,6 +113,95 @@ def plan(price: float | None, as_json: bool, **flags: Any) -> int:
         for note in mix_notes(mix):
             click.echo(note, err=True)
     return 0
+
+
+class Prices(NamedTuple):
+    """What one call costs; None: not known. source: who says so."""
+
+    live: float | None
+    batch: float | None
+    source: str
+
+
+def _prices(price: float | None, model: str | None, tokens: str | None) -> Prices:
+    """Return the price of a call, live and by batch."""
+    if model is None:
+        if tokens is not None:
+            raise InvalidInput("--tokens", "left out without --model", tokens)
+        half = None if price is None else price / 2
+        return Prices(price, half, "half by batch is what providers usually take")
+    if price is not None:
+        raise InvalidInput("--price", "left out where --model is given", price)
+    counts = (tokens or TOKENS).split(",")
+    if len(counts) != 2 or not all(one.isdecimal() and len(one) < 10 for one in counts):
+        raise InvalidInput("--tokens", "two whole numbers such as 500,256", tokens)
+    usage, found = Tokens(*map(int, counts)), price_of(model)
+    if found is None or (live := found.cost(usage)) is None:
+        raise InvalidInput("--model", "one whose price is known (or give --price)", model)
+    batch = replace(found, batch=True) if isinstance(found, ListPrice) else None
+    half = batch.cost(usage) if batch is not None and batch.has_batch_price else None
+    return Prices(live, half, f"{found.source}, {counts[0]} tokens in and {counts[1]} out")
+
+
+def _print_what_money_buys(usd: float, prices: Prices, flags: Mapping[str, Any], as_json: bool) -> int:
+    """Print how near an amount of money is expected to come, with every method, live and by batch."""
+    if prices.live is None:
+        raise InvalidInput("--usd", "given with --price or --model", usd)
+    if not 0 < usd <= HIGHEST:
+        raise InvalidInput("--usd", f"a number > 0 and at most {HIGHEST:g}", usd)
+    for name in ("eps", "threshold", "groups", "weights", "mix"):
+        if flags[name] is not None:
+            raise InvalidInput(f"--{name}", "left out where --usd is given", flags[name])
+    size, _ = _pool(flags["items"], None, None)
+    names = ("confidence", "mean", "variance", "explained", "target")
+    scenario = Scenario(size, **{name: flags[name] for name in names})
+    money_buys = [*_buys("live", scenario, usd, prices.live), *_buys("batch", scenario, usd, prices.batch)]
+    facts = {
+        "n_items": size,
+        **{name: getattr(scenario, name) for name in ("target", "confidence", "mean", "explained")},
+        "variance": scenario.variance_or_worst,
+        "usd": usd,
+        "price_usd": prices.live,
+        "batch_usd": prices.batch,
+        "priced_by": prices.source,
+        "buys": [one._asdict() for one in money_buys],
+    }
+    if as_json:
+        print_json(facts)
+        return 0
+    click.echo(f"{percent(scenario.confidence)} confidence for at most {money(usd)}; {_pool_words(**facts)}")
+    click.echo(f"a call costs {money(prices.live)} live, {money(prices.batch)} by batch ({prices.source})")
+    rows = [
+        [one.way, one.method, f"{one.calls:,}", _precision(one.eps), money(one.cost_usd)]
+        for one in money_buys
+    ]
+    print_table(rows, ["way", "method", "calls", "precision", "cost"], numbers=(2, 3, 4))
+    command = f"cereval run DATA --model MODEL --max-usd {usd:g} --eps auto"
+    click.echo(f"`{command}` comes as near as the money allows")
+    return 0
+
+
+class Bought(NamedTuple):
+    """What an amount of money buys: calls, and the half-width that they are expected to reach."""
+
+    way: str
+    method: str
+    calls: int
+    eps: float
+    cost_usd: float
+
+
+def _buys(way: str, scenario: Scenario, usd: float, price: float | None) -> Iterator[Bought]:
+    if price is None:
+        return
+    most = UNLIMITED if scenario.target == "expected" else scenario.size
+    calls = int(min(usd / price, most)) if price else most
+    for method, explained in certified_methods(scenario):
+        yield Bought(way, method, calls, eps_bought(scenario, calls, explained), calls * price)
+
+
+def _precision(eps: float) -> str:
+    return "exact" if not eps else "none" if eps >= 0.5 else f"~±{rounded(eps, 2)}"
 
 
 def _pool(items: str | None, weights: str | None, mix: str | None) -> tuple[int, Floats | None]:
@@ -229,9 +348,12 @@ def _question(
         goal = f"that the mean is known within ±{percent(facts['eps'])}"
     else:
         goal = f"whether the mean is at least {percent(threshold)}"
+    return f"{percent(confidence)} confidence {goal}; {_pool_words(n_items, target, mean, **facts)}"
+
+
+def _pool_words(n_items: int, target: str, mean: float | None, variance: float, **_: Any) -> str:
     expected = "" if mean is None else f"expected mean {percent(mean)}, "
-    pool = f"{n_items:,} questions, target {target}"
-    return f"{percent(confidence)} confidence {goal}; {pool}; {expected}variance {facts['variance']:g}"
+    return f"{n_items:,} questions, target {target}; {expected}variance {variance:g}"
 
 
 def _cell(row: Mapping[str, Any], name: str) -> str:

@@ -124,6 +124,12 @@ def list_price(model: str, provider: str = "", *, url: str = "", batch: bool = F
     return ListPrice(found.id, model, batch)
 
 
+def price_of(model: str) -> Price | None:
+    """Look up a model by its whole name, such as openai/NAME, in the user's table and in the list."""
+    provider, _, name = model.removeprefix("any/").partition("/")
+    return own_price(model) or (list_price(name, provider) if name else None)
+
+
 def own_price(model: str) -> FlatPrice | None:
     """Look up a model in the user's own table, which counts at every address; None: it does not have it."""
     folder = settings_folder()

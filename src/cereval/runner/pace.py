@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from cereval.methods.active import Active
 from cereval.methods.certified import CertifiedMethod
-from cereval.questions.mean.goal import Estimate, Threshold
+from cereval.questions.mean.goal import Estimate, Finest, Threshold
 from cereval.questions.session import AskTell, MethodSession
 from cereval.runner.limits import UNLIMITED, Limits, Spending
 from cereval.stats.planning import ANYTIME_PRICE
@@ -34,12 +34,16 @@ def expected_calls(session: AskTell) -> int | None:
 
     Nothing certified depends on it. None for methods and goals that do not tell.
     """
-    total = calls_to_goal(session)
-    return total if total is None or session.budget is None else min(total, session.budget)
+    total, end = calls_to_goal(session), session.soonest
+    if isinstance(session.goal, Finest):
+        return end
+    return total if total is None or end is None else min(total, end)
 
 
 def calls_to_goal(session: AskTell) -> int | None:
     """Forecast the results consumed when the goal is reached, whatever the budget, with the capital that is left."""
+    if isinstance(session.goal, Finest):
+        return None
     return _forecast(session, _information_to_go)
 
 
@@ -171,8 +175,9 @@ class Shares(NamedTuple):
 
 
 PLAIN = Shares(0.12, (0.8, 0.96, 1.03, 1.06))
-LEARNING = Shares(0.06, (0.5, 0.85, 1.03, 1.06))
-"""Where forecasts learn from the results: the sooner they do, the fewer calls; what is foreseen before is too much."""
+LEARNING = Shares(0.1, (0.7, 1.0, 1.08, 1.12))
+"""Where forecasts learn from the results: what is foreseen before they have is too much, but a round more costs more
+calls than larger rounds do."""
 GROWTH = 0.7
 """Further calls as a share of those so far, where the calls to the goal cannot be told."""
 FARTHEST = 3.0
@@ -188,6 +193,8 @@ def next_round(session: AskTell, sent: int) -> int:
 
 def _first(session: AskTell) -> int:
     goal, size = session.goal, session.n_items
+    if isinstance(goal, Finest):
+        return ceil(_shares(session).first * (session.soonest or 0))
     if isinstance(goal, Estimate):
         quantile = upper_quantile((1 - session.confidence) / 2)
         worst = ANYTIME_PRICE * 0.25 * (quantile / goal.eps) ** 2
@@ -199,6 +206,8 @@ def _further(session: AskTell, sent: int) -> int:
     so_far, goal = session.n_evaluated, session.goal
     later = _shares(session).later
     share = later[min(max(sent, 1), len(later)) - 1]
+    if isinstance(goal, Finest) and session.soonest is not None:
+        return ceil(min(share, 1.0) * session.soonest)
     if isinstance(goal, Estimate):
         total = calls_to_goal(session)
         return ceil((1 + GROWTH) * so_far) if total is None else ceil(share * total)

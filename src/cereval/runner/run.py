@@ -21,7 +21,7 @@ from cereval.questions.base import Kind
 from cereval.questions.goals import in_words
 from cereval.questions.log import Change
 from cereval.questions.session import AskTell
-from cereval.records import Certified
+from cereval.records import PASSED, Certified
 from cereval.runner.batches import open_sender, refuse_unfetched
 from cereval.runner.book import Reuse, WithBook, age_in_seconds, books_for
 from cereval.runner.executor import Counted, Executor, Sender
@@ -313,7 +313,7 @@ class Outcome:
         return calls_instead(self.result, self.kind, Samples.of(self.plan.scorer).count)
 
 
-MEASURING = ("estimate", "difference")
+MEASURING = ("estimate", "finest", "difference")
 """Goals that ask for a number, whose width a plan of fixed size can aim at."""
 
 
@@ -327,7 +327,7 @@ def calls_instead(result: Certified, kind: Kind, samples: int = 1) -> dict[str, 
     size = None if result.target in ("population", "expected") else result.n_items
     each = samples * (2 if kind.asks == "two" else 1)
     found = {} if size is None else {"all": int(getattr(result, "calls_full", each * size))}
-    if result.stopped != "goal" or result.goal.get("goal") not in MEASURING or upper - lower <= EXACT:
+    if result.exit_code != PASSED or result.goal.get("goal") not in MEASURING or upper - lower <= EXACT:
         return found
     sizes = fixed_sizes((upper - lower) / 2 / (1 - kind.least), 1 - result.confidence, size)
     return found | {name: each * count for name, count in sizes.items()}

@@ -171,7 +171,7 @@ def plan_estimate(scenario: Scenario, eps: float) -> GoalForecast:
     if scenario.groups:
         items = partition_items(scenario.masses, scenario.variances, eps, delta)
         rows.append(_fixed(scenario, "oracle", items, "the paper's Algorithm 2, groups known", "anytime"))
-    for method, explained in _certified(scenario):
+    for method, explained in certified_methods(scenario):
         draws = deadline_draws(variance * (1 - explained), scenario.skew, eps, delta)
         rows.append(_measured(scenario, method, draws, explained))
     return _goal_forecast(scenario, eps, rows)
@@ -206,7 +206,7 @@ def plan_threshold(scenario: Scenario, threshold: float) -> GoalForecast:
         _fixed(scenario, "exact", exact, exactly),
         _fixed(scenario, "seq", adaptive_hoeffding_items(gap, delta), seq, "anytime"),
     ]
-    for method, explained in _certified(scenario):
+    for method, explained in certified_methods(scenario):
         left = variance * (1 - explained)
         draws = 2 * left * math.log(1 / delta) / gap**2 + DECIDING * math.sqrt(left) / gap
         rows.append(_measured(scenario, method, draws, explained))
@@ -244,6 +244,23 @@ def deadline_draws(variance: float, skew: float, eps: float, delta: float) -> fl
     return ANYTIME_PRICE * limit + (PER_EPS + SKEWED * skew) / eps
 
 
+def eps_bought(scenario: Scenario, calls: int, explained: float = 0.0) -> float:
+    """Return the half-width that so many calls are expected to reach: the reverse of `deadline_draws`.
+
+    >>> scenario = Scenario(5000, mean=0.5)
+    >>> round(eps_bought(scenario, 1729), 4), eps_bought(scenario, 5000), eps_bought(scenario, 1)
+    (0.02, 0.0, 0.5)
+    """
+    if scenario.target == "benchmark":
+        if calls >= scenario.size:
+            return 0.0
+        calls = int(calls / (1 - calls / scenario.size))
+    quantile = upper_quantile(check_delta(scenario.delta) / 2)
+    square = ANYTIME_PRICE * scenario.variance_or_worst * (1 - explained) * quantile**2
+    line = PER_EPS + SKEWED * scenario.skew
+    return min((line + math.sqrt(line**2 + 4 * square * calls)) / (2 * max(calls, 1)), 0.5)
+
+
 def _check_plannable(scenario: Scenario) -> None:
     if scenario.size > MOST_ITEMS:
         raise InvalidInput("items", f"a whole number in 1..{MOST_ITEMS:,} to plan for", scenario.size)
@@ -251,7 +268,7 @@ def _check_plannable(scenario: Scenario) -> None:
         raise InvalidInput("confidence", "at least 1e-12 away from 0 and 1 to plan for", scenario.confidence)
 
 
-def _certified(scenario: Scenario) -> list[tuple[str, float]]:
+def certified_methods(scenario: Scenario) -> list[tuple[str, float]]:
     """The certified methods that apply, each with the share of the variance that it can predict."""
     found = [("uniform", 0.0)]
     if scenario.explained is not None and scenario.target != "population":

@@ -1,4 +1,5 @@
-"""State the goals of one mean: `Estimate(eps)`, and on which side of a threshold it lies, `Threshold(value)`."""
+"""State the goals of one mean: `Estimate(eps)`, as near as a budget allows (`Finest`), and on which side of a threshold
+it lies, `Threshold(value)`."""
 
 from __future__ import annotations
 
@@ -33,6 +34,20 @@ class Estimate(Goal, frozen=True, tag="estimate"):
     @property
     def words(self) -> str:
         return f"within {percent(self.eps)}"
+
+
+class Finest(Estimate, frozen=True, tag="finest"):
+    """Come as near as a budget of calls, money or minutes allows; at most within eps.
+
+    Nothing is chosen by looking at scores that were not due: the interval holds at every moment, so also when the
+    budget is spent.
+    """
+
+    eps: OpenShare = 0.001
+
+    @property
+    def words(self) -> str:
+        return "as near as the budget allows"
 
 
 class Threshold(Goal, frozen=True, tag="threshold"):

@@ -14,7 +14,7 @@ from cereval.methods.base import Setting, Target
 from cereval.methods.registry import MOST_FORECAST, build_method
 from cereval.questions.goals import Goal, checked_goal, goal_from_spec
 from cereval.questions.log import Log, replayed
-from cereval.questions.mean.goal import Estimate, Threshold
+from cereval.questions.mean.goal import Estimate, Finest, Threshold
 from cereval.questions.session import Change, MethodSession, check_engine, embedded, half_width, locked, whole
 from cereval.records import Draw, Result
 from cereval.stats.weights import Shift, shift_of
@@ -35,7 +35,7 @@ class Session(MethodSession):
     ('goal', True, True)
     """
 
-    goals = (Estimate, Threshold)
+    goals = (Estimate, Finest, Threshold)
 
     def __init__(
         self,
