@@ -6,6 +6,7 @@ import os
 import random
 import sys
 from collections.abc import Iterator
+from itertools import count
 
 import pytest
 from _pytest import pytester as nested
@@ -22,6 +23,7 @@ settings.register_profile("fixed", derandomize=True, deadline=None)
 settings.load_profile("fixed")
 
 
+SETTINGS = count()
 DRAWS_SEEDS = "cereval.questions.session.randbits"
 
 
@@ -48,8 +50,10 @@ def wait_for_calls_in_flight(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(autouse=True)
 def own_settings(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Give every test an empty folder of settings: what one test types is not trusted in the next."""
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.mktemp("settings")))
+    """Give every test a folder of settings that is not there yet: what one test types is not trusted in the next."""
+    # Not `mktemp`, which reads the folder of all tests to find the next number.
+    folder = tmp_path_factory.getbasetemp() / "settings" / str(next(SETTINGS))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(folder))
 
 
 @pytest.fixture
