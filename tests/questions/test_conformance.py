@@ -159,7 +159,7 @@ def test_killed_anywhere_and_resumed_the_certificate_is_the_same_bit_for_bit(
         copied = Copied(store, tmp_path / "runs.db", tmp_path)
         asyncio.run(live.carried_out(copied))  # type: ignore[arg-type]
     first, *later = copied.copies
-    moments = sorted(rng.sample(range(len(later)), 5))
+    moments = sorted(rng.sample(range(len(later)), 3))
     for number, database in enumerate([first, *(later[moment] for moment in moments)]):
         again = live.at(database)
         with again.store() as store:
@@ -372,10 +372,10 @@ def test_a_page_tells_it_from_the_store_alone(whole: tuple[Live, Outcome]) -> No
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("connections", "share"), [(1, 0.2), (4, 0.1), (32, 0.2)])
-def test_failures_for_good_in_any_order_never_wedge_a_run(live: Live, connections: int, share: float) -> None:
-    rng = random.Random(f"{live.question.kind} {connections} {share}")
-    lost = {(item, model) for item in range(ALL) for model in range(3) if rng.random() < share}
+@pytest.mark.parametrize("connections", [1, 32])
+def test_failures_for_good_in_any_order_never_wedge_a_run(live: Live, connections: int) -> None:
+    rng = random.Random(f"{live.question.kind} {connections}")
+    lost = {(item, model) for item in range(ALL) for model in range(3) if rng.random() < 0.2}
 
     async def stumble(draw: Draw, model: int) -> str | None:
         await turns(rng.choice((0, 1, 5, 20)))
