@@ -12,7 +12,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from tests.cli.live import process, run, settled, write
+from tests.cli.live import run, settled, write
 from tests.questions.replays import replay_growing
 
 from cereval.cli.main import main
@@ -107,8 +107,9 @@ def test_a_version_is_extended_by_one_process_at_a_time(capsys: pytest.CaptureFi
     _, first = run(capsys, "extend", "first.jsonl", *MODEL, *SEEDED, "--store", "sqlite:///a.db")
     store = open_store("sqlite:///a.db")
     with store.hold(first["run_id"]):
-        refused = process(".", "extend", first["run_id"], "--data", "new.jsonl", "--store", "sqlite:///a.db")
-        assert refused.wait() == 1
+        line = ["extend", first["run_id"], "--data", "new.jsonl", "--store", "sqlite:///a.db"]
+        code, refused = run(capsys, *line)
+        assert (code, "another process works on" in refused["error"]) == (1, True)
     store.close()
 
 

@@ -85,7 +85,7 @@ def test_whatever_becomes_of_a_batch_the_answer_is_that_of_a_live_run(
     assert sum(provider.paid.values()) == run["calls"] == run["asked"]
     assert verify(json.loads(Path(run["certificate"]).read_text())).valid
     calm = Provider()
-    threading.Thread(target=calm.serve_forever, daemon=True).start()
+    threading.Thread(target=calm.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
     undisturbed = go(capsys, calm, "--store", "sqlite:///calm.db", kind=kind)
     assert (run["lower"], run["upper"]) == (undisturbed["lower"], undisturbed["upper"])
     assert len(calm.sizes) <= 5
