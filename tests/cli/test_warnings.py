@@ -169,7 +169,7 @@ def test_python_says_what_was_kept_and_what_is_doubtful(caplog: pytest.LogCaptur
     assert any("are wrong by the scorer exact" in note for note in first.notes)
     assert "nothing was asked" not in str(first)
     again = cereval.evaluate("q.jsonl", wrong, eps=0.2, seed=1)
-    assert f"nothing was asked: all {again.calls} answers were there" in str(again)
+    assert f"nothing was asked: all {again.calls} answers were stored" in str(again)
     assert repr(again).endswith("(1 warning, see `notes`)>")
     assert (again.scorer, again.served, again.instead["all"]) == ("exact", {}, 60)
 

@@ -322,7 +322,7 @@ def instead_rows(instead: Mapping[str, int]) -> Rows:
         return [("instead of", f"{instead['all']:,} for all")] if instead else []
     everything = f"{instead['all']:,} for all, or " if "all" in instead else ""
     fixed = f"{instead['normal']:,} (normal approximation) or {instead['hoeffding']:,} (Hoeffding)"
-    return [("instead of", f"{everything}a plan of fixed size for this width: {fixed}")]
+    return [("instead of", f"{everything}a sample of fixed size for this width: {fixed}")]
 
 
 def _still_needed(calls: int, afresh: int | None) -> str:

@@ -29,6 +29,7 @@ from cereval.report import Section, said
 from cereval.report.story import Story
 from cereval.runner.items import stored_items
 from cereval.runner.people import judge_plan
+from cereval.runner.recall import whole_plan
 from cereval.runner.start import Start, start
 from cereval.scorers import named
 from cereval.scorers.judge import BOTH, Prefer
@@ -104,7 +105,7 @@ def try_judge(store: Store, run: str, mark: float = PASS_MARK) -> Trial:
 
     mark: from which score on the judge calls an answer right; people do from 1/2 on.
     """
-    plan = Plan.from_dict(store.run(run).plan)
+    plan = whole_plan(store.run(run))
     if not 0 < mark <= 1:
         raise InvalidInput("--mark", "a number in (0, 1]", mark)
     if plan.kind != "estimate" or plan.target != "benchmark":
@@ -147,7 +148,7 @@ def _verdicts(store: Store, plan: Plan, graded: Plan, mark: float) -> Trial:
     left_out = plan.n_items - len(known)
     notes = (f"{left_out:,} answers without a grade are left out",) if left_out else ()
     asked, parts = games[0].asked + games[1].asked, verdict_parts(games, is_right)
-    return Trial(plan.run_id, str(plan.scorer["judge"]), plan.confidence, asked, len(known), parts, notes)
+    return Trial(plan.run_id, ", ".join(plan.judges), plan.confidence, asked, len(known), parts, notes)
 
 
 def verdict_games(
@@ -194,7 +195,7 @@ def _order(store: Store, plan: Plan) -> Trial:
     }
     games = order_games(found, plan.n_items, 1 - plan.confidence)
     told_again(store, plan, games)
-    judge, asked = str(plan.scorer["judge"]), games[0].asked
+    judge, asked = ", ".join(plan.judges), games[0].asked
     return Trial(plan.run_id, judge, plan.confidence, asked, plan.n_items, order_parts(games))
 
 
