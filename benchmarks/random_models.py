@@ -275,7 +275,7 @@ def tabulate_compared(found: Sequence[Compared]) -> str:
 EQUAL = 0.8
 SIZES = (60, 300)
 BUDGET = 600
-"""Answers of each model, or to all tasks, at most."""
+"""Answers of each model, or to all tasks, at most; half as many of a server."""
 MODELS = 3
 """In a ranking; tasks of a model."""
 CHUNK = 10
@@ -283,13 +283,13 @@ CHUNK = 10
 
 @dataclass(frozen=True, slots=True)
 class Alike:
-    """Evaluations of equal models; `url`: of the server that is asked, in place of a session of its own."""
+    """Evaluations of equal models; live: by asking a server, instead of a session of its own."""
 
     kind: str
     size: int
     target: str
     seeds: range
-    url: str = ""
+    live: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -302,7 +302,11 @@ class Named:
 
 
 def tell_apart(job: Alike) -> Named:
-    found = [(_ask_server if job.url else _ask_session)(job, seed) for seed in job.seeds]
+    if job.live:
+        with tossing_server(job.seeds.start) as url:
+            found = [_ask_server(job, seed, url) for seed in job.seeds]
+    else:
+        found = [_ask_session(job, seed) for seed in job.seeds]
     return Named(job, tuple(one.n_evaluated for one in found), sum(map(_tells_apart, found)))
 
 
@@ -332,19 +336,17 @@ def _ask_session(job: Alike, seed: int) -> Any:
     return session.result()
 
 
-def _ask_server(job: Alike, seed: int) -> Any:
+def _ask_server(job: Alike, seed: int, url: str) -> Any:
     """By default flags but for the temperature, the budget and the seed."""
     data = questions(job.size, MODELS)
     usual: dict[str, Any] = {"seed": seed, "store": "sqlite://"}
-    models = [
-        Candidate(f"openai/model-{number}", base_url=job.url, temperature=1.0) for number in range(MODELS)
-    ]
+    models = [Candidate(f"openai/model-{number}", base_url=url, temperature=1.0) for number in range(MODELS)]
     if job.kind == "compare":
-        run = cereval.compare(data, *models[:2], max_calls=BUDGET, **usual)
+        run = cereval.compare(data, *models[:2], max_calls=BUDGET // 2, **usual)
     elif job.kind == "rank":
-        run = cereval.rank(data, models, max_calls=MODELS * BUDGET, **usual)
+        run = cereval.rank(data, models, max_calls=MODELS * BUDGET // 2, **usual)
     else:
-        run = cereval.tasks(data, models[0], which_fail=EQUAL, max_calls=BUDGET, **usual)
+        run = cereval.tasks(data, models[0], which_fail=EQUAL, max_calls=BUDGET // 2, **usual)
     assert run.result.target == job.target, run.result.target
     return run.result
 
@@ -354,8 +356,8 @@ class Tossing:
 
     name = "tossing"
 
-    def __init__(self) -> None:
-        self._tosses = np.random.default_rng(7)
+    def __init__(self, seed: int) -> None:
+        self._tosses = np.random.default_rng([seed, 7])
 
     async def answer(self, messages: Messages, *, top_logprobs: int = 0) -> Reply:  # noqa: ARG002
         right = self._tosses.random() < EQUAL
@@ -366,14 +368,14 @@ class Tossing:
 
 
 @contextmanager
-def tossing_server() -> Iterator[str]:
+def tossing_server(seed: int) -> Iterator[str]:
     """Serve it on loopback, in a thread; yield the address."""
     ready: Queue[str] = Queue()
     loop = asyncio.new_event_loop()
 
     async def serve() -> None:
         with suppress(asyncio.CancelledError):
-            async with serve_locally(Handler(Tossing())) as url:
+            async with serve_locally(Handler(Tossing(seed))) as url:
                 ready.put(url)
                 await asyncio.Event().wait()
 
@@ -387,9 +389,9 @@ def tossing_server() -> Iterator[str]:
         thread.join()
 
 
-def alike(runs: int, targets: Sequence[str], url: str = "") -> list[Alike]:
+def alike(runs: int, targets: Sequence[str], *, live: bool = False) -> list[Alike]:
     return [
-        Alike(kind, size, target, range(at, min(at + CHUNK, runs)), url)
+        Alike(kind, size, target, range(at, min(at + CHUNK, runs)), live)
         for kind in ("compare", "rank", "tasks")
         for size in SIZES
         for target in targets
@@ -495,7 +497,7 @@ PARTS = ("answers", "pairs", "equal", "live", "each")
 @click.option(
     "--equal", default=400, show_default=True, help="Evaluations of equal models, of each kind and size."
 )
-@click.option("--live", default=50, show_default=True, help="The same against a server.")
+@click.option("--live", default=400, show_default=True, help="The same against a server.")
 @click.option(
     "--each", "cases", default=200, show_default=True, help="Runs of all cases, each judged by itself."
 )
@@ -526,8 +528,7 @@ def _table_of(part: str, seeds: int, pairs: int, equal: int, live: int, cases: i
     if part == "equal":
         return tabulate_alike(run_all(tell_apart, alike(equal, ("benchmark", FRESH)), "equal models"))
     if part == "live":
-        with tossing_server() as url:
-            found = run_all(tell_apart, alike(live, (FRESH,), url), "equal models, live")
+        found = run_all(tell_apart, alike(live, (FRESH,), live=True), "equal models, live")
         return f"Against a server, by default flags:\n\n{tabulate_alike(found)}"
     models = rates_of("test generation", data).shape[1]
     return tabulate_judged(
