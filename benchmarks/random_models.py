@@ -17,11 +17,14 @@ a model above another, or a task below four in five. live: the same by default f
 server on loopback.
 
 each: of every case of test generation, is its rate at least .9? Beside asking every case 40 times. And pass^4.
+
+large: processor time and memory at 100,000 items.
 """
 
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -39,6 +42,7 @@ import cereval
 from benchmarks.coverage import DELTA, most_misses
 from benchmarks.model_server import Handler, serve_locally
 from benchmarks.parallel import run_all
+from benchmarks.scale import peak_mb
 from benchmarks.side_information import DATA
 from benchmarks.stated_models import WRONG, questions
 from benchmarks.tables import markdown, publish
@@ -486,7 +490,30 @@ def tabulate_judged(found: Sequence[Judged]) -> str:
     return markdown(header, rows)
 
 
-PARTS = ("answers", "pairs", "equal", "live", "each")
+# -- many items -------------------------------------------------------------------------------------------------------
+
+LARGE, DRAWS = 100_000, 5000
+
+
+def measure_large(way: str) -> tuple[str, float, float]:
+    """Milliseconds a draw, opening included, and megabytes at most, in a process of its own."""
+    tosses, begun = np.random.default_rng(1), time.process_time()
+    session = Session(LARGE, goal=Estimate(0.001), target=FRESH, method=way, seed=1, budget=DRAWS)
+    while not session.done:
+        for draw in session.ask(1):
+            session.tell(draw, float(tosses.random() < (draw.item % 10) / 10))
+    return way, 1000 * (time.process_time() - begun) / DRAWS, peak_mb()
+
+
+def tabulate_large() -> str:
+    rows = []
+    for way in ("uniform", "active", "memory"):
+        (found,) = run_all(measure_large, [way], f"{LARGE:,} items")
+        rows.append([found[0], f"{LARGE:,}", f"{DRAWS:,}", *(f"{value:.2f}" for value in found[1:])])
+    return markdown(["method", "items", "draws", "ms a draw", "MB at most"], rows)
+
+
+PARTS = ("answers", "pairs", "equal", "live", "each", "large")
 
 
 @click.command(help=__doc__)
@@ -530,6 +557,8 @@ def _table_of(part: str, seeds: int, pairs: int, equal: int, live: int, cases: i
     if part == "live":
         found = run_all(tell_apart, alike(live, (FRESH,), live=True), "equal models, live")
         return f"Against a server, by default flags:\n\n{tabulate_alike(found)}"
+    if part == "large":
+        return tabulate_large()
     models = rates_of("test generation", data).shape[1]
     return tabulate_judged(
         run_all(judge_cases, [Case(at % models, at, data) for at in range(cases)], "cases")
