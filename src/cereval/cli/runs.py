@@ -21,7 +21,8 @@ from cereval.integrations import exports
 from cereval.plan import Plan, as_file_name
 from cereval.questions import kind_of
 from cereval.report import page_of, write_page
-from cereval.runner.answers import answer_rows, randomness, write_rows
+from cereval.report.story import randomness
+from cereval.runner.answers import answer_rows, write_rows
 from cereval.runner.book import age_in_seconds
 from cereval.runner.finding import run_ids
 from cereval.runner.items import stored_items

@@ -27,8 +27,7 @@ from cereval.files import write_whole
 from cereval.questions.base import Kind
 from cereval.records import Certified, Interval, Rows, Step, Table
 from cereval.report import svg
-from cereval.report.story import Asked, Story, read_story, recorded_story
-from cereval.runner.answers import Randomness, randomness
+from cereval.report.story import Asked, Randomness, Story, randomness, read_story, recorded_story
 from cereval.runner.samples import Samples
 from cereval.store.base import GOING, Store
 from cereval.text import (

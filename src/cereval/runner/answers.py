@@ -1,5 +1,4 @@
-"""Read every answer at hand: the rows that `show`, `export` and `Run.answers` give, a few at a time in memory; and
-say how random a model's answers are."""
+"""Read every answer at hand: the rows that `show`, `export` and `Run.answers` give, a few at a time in memory."""
 
 from __future__ import annotations
 
@@ -11,8 +10,7 @@ from datetime import UTC, datetime
 from functools import cache, lru_cache, partial
 from itertools import islice
 from pathlib import Path
-from statistics import fmean, variance
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO
 
 from cereval.errors import BadFile, InvalidInput, StoreError
 from cereval.files import whole_file
@@ -98,52 +96,6 @@ def as_text(messages: Iterable[Mapping[str, str]]) -> str:
     if len(turns) == 1:
         return turns[0]["content"]
     return "\n\n".join(f"{turn['role']}: {turn['content']}" for turn in turns)
-
-
-# -- how random answers are --------------------------------------------------------------------------------------------
-
-
-class Randomness(NamedTuple):
-    """Describe the answers to questions that were asked at least twice, without a guarantee.
-
-    right, wrong: questions that got the same score each time, at least 1/2 or less. random: the others, by their names,
-    the most random first, with their scores. within: the mean variance of the answers to one question. between: the
-    variance of the questions' rates, that of their few answers taken out.
-    """
-
-    asked: int
-    again: int
-    right: int
-    wrong: int
-    random: Mapping[str, Sequence[float]]
-    within: float
-    between: float
-
-
-def randomness(scores: Mapping[str, Sequence[float]]) -> Randomness:
-    """Return how random the answers to questions are, from all scores of each.
-
-    >>> found = randomness({"a": [1, 1, 1], "b": [0, 0], "c": [1, 0, 1, 0], "d": [1]})
-    >>> found.asked, found.again, found.right, found.wrong, list(found.random), round(found.within, 2)
-    (4, 3, 1, 1, ['c'], 0.11)
-    """
-    again = {item: tuple(own) for item, own in scores.items() if len(own) > 1}
-    spread = {item: variance(own) for item, own in again.items()}
-    rates = [fmean(own) for own in again.values()]
-    luck = fmean(spread[item] / len(own) for item, own in again.items()) if again else 0.0
-    steady = [rate for item, rate in zip(again, rates, strict=True) if not spread[item]]
-    return Randomness(
-        len(scores),
-        len(again),
-        right=sum(rate >= 0.5 for rate in steady),
-        wrong=sum(rate < 0.5 for rate in steady),
-        random={item: again[item] for item in sorted(spread, key=lambda one: -spread[one]) if spread[item]},
-        within=fmean(spread.values()) if again else 0.0,
-        between=max(variance(rates) - luck, 0.0) if len(rates) > 1 else 0.0,
-    )
-
-
-# -- files -------------------------------------------------------------------------------------------------------------
 
 
 def write_rows(path: Path, rows: Iterable[Mapping[str, Any]]) -> int:
