@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 from math import fsum
 from pathlib import Path
 from typing import Any
@@ -101,6 +102,32 @@ def test_prompts_and_scores_are_those_of_a_full_run(load: Any, full: Any, task: 
     assert row[f"{name}_certified_lower,{key or 'none'}"] == one.question.result.lower
     assert results["n-samples"][task] == {"original": SIZES[task], "effective": one.ran}
     assert verify(results["cereval"][task]["certificate"]).valid
+
+
+class Tossing(Hashing):
+    """Answers anew at every call."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tosses = random.Random(5)
+
+    def generate_until(self, requests: list[Any]) -> list[Any]:
+        self.asked += requests
+        return ["yes" if self.tosses.random() < 0.7 else "no" for _ in requests]
+
+
+def test_documents_are_asked_again_where_answers_are_sampled(load: Any) -> None:
+    loaded = load("words")
+    loaded["tasks"]["words"].set_config("generation_kwargs", {"do_sample": True}, update=True)
+    model = CertifiedLM(Tossing(), loaded, seed=1, eps=0.06, metric=STRICT)
+    results = evaluator.evaluate(model, loaded, bootstrap_iters=0)
+    write_into(results, model.certifications)
+    found, asked = model.certifications[0].question.result, len(model.tasks["words"].asked)
+    assert found.target == "expected"
+    assert found.lower <= 0.7 <= found.upper
+    assert asked < found.n_evaluated <= len(model.lm.asked) == model.certifications[0].ran
+    assert results["n-samples"]["words"]["effective"] == asked == len(rows(results, "words")) / 2
+    assert verify(results["cereval"]["words"]["certificate"]).valid
 
 
 def test_the_batch_changes_nothing(load: Any) -> None:

@@ -58,6 +58,7 @@ def certify(
     scorer: str | None = None,
     value: str | None = None,
     metric: str | None = None,
+    target: str | None = None,
 ) -> Task:
     """Change a task in place, as `task_with` does, so that its samples are drawn and its score certified.
 
@@ -66,7 +67,9 @@ def certify(
     helps to choose. by: a field of the samples' metadata that names their tasks; then eps is that of the macro mean,
     each that of every task, at_least a threshold for all, which_fail asks for those below it. scorer: which of several.
     value: which part of a score that has several. metric: which of the scorer's metrics, if it is a mean of its scores;
-    `mean` certifies the mean score whatever the metrics are.
+    `mean` certifies the mean score whatever the metrics are. target: expected, for models that answer anew every time:
+    samples are run again, each draw in as many epochs as the run has (the default with several epochs, or at a
+    temperature above 0); or benchmark: what is certified holds of these very answers.
 
     One Task object evaluates one model: call this once for each.
     """
@@ -78,7 +81,9 @@ def certify(
     pool = SamplePool.of(task.dataset, by)
     shown = check_measure(name, metrics, value, metric, [one.metadata for one in pool.samples[:20]])
     past = None if history is None else read_history(history, pool.contents, name, value)
-    source = CertifiedSource(task, pool, wish, name, value, past, shown)
+    if target not in (None, "benchmark", "expected"):
+        raise InvalidInput("target", "benchmark or expected", target)
+    source = CertifiedSource(task, pool, wish, name, value, past, shown, target)
     key = uuid4().hex[:12]
     LIVE[key] = source
     _show_interval(task, judge, metrics, key, is_unequal=by is not None or bool(past and past.logs))
