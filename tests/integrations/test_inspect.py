@@ -116,7 +116,7 @@ def test_what_is_certified_goes_by_the_temperature(run: Any, capsys: pytest.Capt
     for temperature in (None, 0.0, 1.0):
         certificate = certificate_of(run(certify(quiz(n=N), eps=0.2, seed=1), temperature=temperature))
         targets.append(certificate["plan"]["target"])
-        warned.append("not of fresh ones" in capsys.readouterr().err)
+        warned.append("about the answers given now" in capsys.readouterr().err)
         assert certificate["plan"]["candidates"][0]["settings"]["temperature"] == temperature
     assert targets == ["benchmark", "benchmark", "expected"]
     assert warned == [True, False, False]
