@@ -169,6 +169,29 @@ def test_three_tasks_of_two_kinds_share_a_session(load: Any, full: Any) -> None:
     assert [part.name for part in alone.certifications] == ["sums", "facts"]
 
 
+def test_a_group_of_several_metrics_is_what_the_harness_makes_of_it_or_refused(load: Any) -> None:
+    """The harness adds up `acc` of the tasks that have it; the mean of all three is another number."""
+    asking: dict[str, Any] = {"eps": 0.15, "metric": ["acc", STRICT]}
+    with pytest.raises(
+        Misuse, match="mixed adds up acc,none, and not what words would be certified by: --mean"
+    ):
+        certified(load, "mixed", **asking)
+    results, model = certified(load, "mixed", mean="macro", **asking)
+    (one,) = model.certifications
+    assert len(one.question.result.tasks) == 3
+    (key,) = [name for name in results["groups"]["mixed"] if name.endswith("_certified,none+strict")]
+    assert key == "acc+exact_match_certified,none+strict"
+    results, model = certified(load, "mixed", mean="each", **asking)
+    assert len(model.certifications) == 3
+    assert [key for key in results["groups"]["mixed"] if "," in key] == []
+    own = load("by_documents")
+    own["groups"]["by_documents"].aggregate_metric_list[0].aggregation = max
+    model = CertifiedLM(Hashing(), own, eps=0.1)
+    with pytest.raises(Misuse, match="by a function of its own"):
+        evaluator.evaluate(model, own, bootstrap_iters=0)
+    assert not model.lm.asked
+
+
 def test_a_task_of_a_group_that_was_not_drawn_is_still_shown(load: Any) -> None:
     results, model = certified(load, "by_documents", eps=0.3, budget=1, batch=1)
     assert model.certifications[0].question.result.stopped == "budget"

@@ -116,7 +116,7 @@ def test_pass_to_the_power_of_k_is_of_fresh_answers(capsys: Capture) -> None:
     assert run["lower"] <= CHANCE**2 <= run["upper"]
     assert main(["verify", run["certificate"]]) == 0
     assert main(["report", run["run_id"], "-o", "page.html"]) == 0
-    assert "pass^2 (the worst of 2) in the long run" in Path("page.html").read_text()
+    assert "pass^2 (the worst of 2) over all answers the model could give" in Path("page.html").read_text()
 
 
 @pytest.mark.parametrize("command", ["compare", "rank", "tasks"])
@@ -164,7 +164,7 @@ def test_what_makes_no_sense_is_refused(more: list[str], words: str, capsys: Cap
 
 
 def test_words_say_what_is_estimated() -> None:
-    assert "the mean score in the long run" in Samples(3).words("expected")
+    assert "the mean score over all answers the model could give" in Samples(3).words("expected")
     assert "pass@2" in Samples(3, 2).words("benchmark")
     with pytest.raises(InvalidInput):
         Samples(2, 3)

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from importlib.metadata import version
-from itertools import chain
+from itertools import chain, product
 from typing import Any
 
 from cereval.errors import InvalidInput, Misuse
@@ -319,10 +319,11 @@ def divided(
     """Find which tasks share a session, its name, and how their means are added up."""
     parts, left = [], dict(tasks)
     for name, group in top_groups(loaded).items() if mean != "each" else ():
-        members = [
-            left.pop(str(one.task_name)) for one in group.get_all_tasks() if str(one.task_name) in left
-        ]
+        names = [str(one.task_name) for one in group.get_all_tasks()]
+        members = [left.pop(one) for one in dict.fromkeys(names) if one in left]
         way = way_of(group, members, mean)
+        if mean == "auto" and way is not None and len(members) < len(names):
+            raise adds_up_otherwise(name, "has a task twice, or shares one with another group")
         if members and way is not None:
             parts.append((name, members, way))
         else:
@@ -346,7 +347,23 @@ def way_of(group: Any, members: Sequence[Documents], mean: str) -> str | None:
         return mean
     wanted = {one.metric for one in members}
     how = next((how for how in group.aggregate_metric_list or () if how.metric in wanted), None)
-    return None if how is None else "micro" if how.weight_by_size else "macro"
+    if how is None:
+        return None
+    # The harness adds up what has the metric, and leaves out the rest.
+    alike = how.metric, next(one.filter for one in members if one.metric == how.metric)
+    others = [one.name for one in members if (one.metric, one.filter) != alike]
+    if others:
+        wrong = f"adds up {','.join(alike)}, and not what {', '.join(others)} would be certified by"
+        raise adds_up_otherwise(group.name, wrong)
+    if how.aggregation != "mean":
+        raise adds_up_otherwise(group.name, "adds up its tasks by a function of its own")
+    return "micro" if how.weight_by_size else "macro"
+
+
+def adds_up_otherwise(group: str, wrong: str) -> Misuse:
+    return Misuse(
+        f"the group {group} {wrong}: --mean each certifies every task by itself, --mean macro or micro their mean"
+    )
 
 
 # -- the harness's own evaluation ----------------------------------------------------------------------------------
@@ -390,6 +407,16 @@ def print_headlines(certifications: list[Certification]) -> None:
 def write_into(results: Any, certifications: list[Certification]) -> None:
     """Add intervals to the harness's tables and certificates to its file of results."""
     results["cereval"] = {}
+    rows = [
+        results[table][name]
+        for table in ("results", "groups")
+        for name in results.get("groups") or ()
+        if name in results[table]
+    ]
+    for row in rows:
+        # The harness weighs tasks by the documents that were asked: its figures of groups go.
+        for key in [key for key in row if "," in key]:
+            del row[key]
     for one in certifications:
         result = one.question.result
         results["cereval"][one.name] = {
@@ -398,21 +425,16 @@ def write_into(results: Any, certifications: list[Certification]) -> None:
         }
         for task in one.tasks:
             results["n-samples"][task.name]["effective"] = len(task.asked)
-        if len(one.tasks) == 1:
-            _write_row(results["results"][one.tasks[0].name], one.tasks[0], overall(result))
-            continue
-        for table in ("results", "groups"):
-            if one.name in results.get(table, {}):
-                # The harness weighs tasks by the documents that were asked: its figures of a group go.
-                row = results[table][one.name]
-                for key in [key for key in row if "," in key]:
-                    del row[key]
-                _write_row(row, one.tasks[0], overall(result))
+        alone = [task.name for task in one.tasks if len(one.tasks) == 1]
+        for table, name in product(("results", "groups"), dict.fromkeys([one.name, *alone])):
+            if name in results.get(table, {}):
+                _write_row(results[table][name], one.tasks, overall(result))
         means = result.tasks if isinstance(result, TasksResult) else {}
         for task in one.tasks if means else ():
-            _write_row(results["results"][task.name], task, means[task.name])
+            _write_row(results["results"][task.name], [task], means[task.name])
 
 
-def _write_row(row: dict[str, Any], task: Documents, mean: Any) -> None:
+def _write_row(row: dict[str, Any], tasks: Sequence[Documents], mean: Any) -> None:
+    metric, key = ("+".join(sorted({getattr(one, part) for one in tasks})) for part in ("metric", "filter"))
     for end, value in (("", mean.estimate), ("_lower", mean.lower), ("_upper", mean.upper)):
-        row[f"{task.metric}_certified{end},{task.filter}"] = value
+        row[f"{metric}_certified{end},{key}"] = value

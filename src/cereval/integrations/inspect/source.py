@@ -12,13 +12,14 @@ import logging
 import sys
 from collections import Counter
 from dataclasses import dataclass, replace
+from statistics import fmean
 from typing import Any
 
 from inspect_ai import Task
 from inspect_ai.dataset import Sample
 from inspect_ai.hooks import Hooks, TaskEnd, TaskStart, hooks
 from inspect_ai.log import EvalSample, MetadataEdit, ProvenanceData, edit_eval_log, write_eval_log_async
-from inspect_ai.scorer import Score, ScoreReducer, mean_score
+from inspect_ai.scorer import SampleScore, Score, ScoreReducer, mean_score
 
 from cereval.errors import CerevalError, InvalidInput, shown
 from cereval.integrations.inspect.host import (
@@ -26,9 +27,18 @@ from cereval.integrations.inspect.host import (
     SampleSource,
     create_reducers,
     reducer_log_names,
+    registry_info,
 )
 from cereval.integrations.inspect.logs import CERTIFICATE, HEADLINE, PastLogs, content_of
-from cereval.integrations.inspect.scores import LIVE, NOTE, NotOneNumber, number_of, part_of
+from cereval.integrations.inspect.scores import (
+    LIVE,
+    NOTE,
+    NotOneNumber,
+    gives_mean,
+    no_mean,
+    number_of,
+    part_of,
+)
 from cereval.integrations.question import Hopeless, Question, Subject, Wish, question
 from cereval.questions.session import SEED_BITS
 from cereval.records import Draw
@@ -45,6 +55,12 @@ WINDOW = 10
 
 MOST_UNWRITTEN = 10
 """Samples that Inspect keeps before it writes them to the log, unless a data set is small."""
+
+CHECKED = tuple(2**power for power in range(3, 20))
+"""After so many samples, and at the end, the task's own metric is held against the mean of their scores."""
+
+ROUNDED = 1e-4
+"""How far a metric that rounds what it shows may lie from the mean."""
 
 ONE_MODEL = "a certified Task object evaluates one model: call certify() once for each model"
 
@@ -100,10 +116,11 @@ class CertifiedSource(SampleSource):
         scorer: str,
         value: str | None,
         past: PastLogs | None,
+        metric: Any | None,
         target: str | None = None,
     ) -> None:
         self.task, self.pool, self.wish, self.past, self.target = task, pool, wish, past, target
-        self.scorer, self.value = scorer, value
+        self.scorer, self.value, self.metric = scorer, value, metric
         self.task_id: str | None = None
         self.refusal: str | None = None
         self.question: Question | None = None
@@ -256,11 +273,41 @@ class CertifiedSource(SampleSource):
         try:
             number = number_of(self.reducer(scores)) if len(scores) == self.epochs else None
             asked.tell(self._draws[key], number, why)
+            if asked.session.done or asked.session.n_evaluated in CHECKED:
+                self._check_metric()
         except (Hopeless, NotOneNumber) as error:
             raise self._refused(str(error)) from None
         except CerevalError as error:
             raise PrerequisiteError(f"sample {key}: {error}") from None
         return self._more()
+
+    def _check_metric(self) -> None:
+        """Refuse where the figure that the task reports turns out to be no mean of its scores.
+
+        A metric may leave samples out, or weigh them, by what only real ones have.
+        """
+        if self.metric is None:
+            return
+        told, numbers = list[SampleScore](), list[float]()
+        by_epoch = registry_info(self.metric).metadata.get("scores") == "unreduced"
+        for key, epochs in self._seen.items():
+            scores = [score for score in epochs.values() if score is not None]
+            reduced = self.reducer(scores) if scores else None
+            number = None if reduced is None else number_of(reduced)
+            if reduced is None or number is None:
+                continue
+            numbers.append(number)
+            metadata = self.pool.samples[self._draws[key].item].metadata
+            told += [
+                SampleScore(score=one, sample_id=key, sample_metadata=metadata)
+                for one in (scores if by_epoch else [reduced])
+            ]
+        try:
+            is_mean = not told or gives_mean(self.metric, told, fmean(numbers), apart=ROUNDED)
+        except Exception:
+            return  # Inspect meets the same, and says so
+        if not is_mean:
+            raise no_mean(self.scorer, self.metric)
 
 
 def seed_of(task_id: str) -> int:
