@@ -97,7 +97,6 @@ def print_table(
 
 
 def _fitted(rows: list[list[str]], names: Sequence[int], width: int, extra: int | None) -> list[list[str]]:
-    """Return the rows, their longest names shortened until they fit."""
     if extra is not None and _width(rows) > width:
         return _fitted([row[:extra] + row[extra + 1 :] for row in rows], names, width, None)
     longest = max(len(row[column]) for row in rows for column in names)
@@ -111,7 +110,6 @@ def _fitted(rows: list[list[str]], names: Sequence[int], width: int, extra: int 
 
 
 def _width(rows: Sequence[Sequence[str]]) -> int:
-    """Return the width of a table with a header: two spaces between columns, one at each edge."""
     from rich.cells import cell_len
 
     widths = [max(map(cell_len, column)) for column in zip(*rows, strict=True)]

@@ -124,7 +124,6 @@ class Prices(NamedTuple):
 
 
 def _prices(price: float | None, model: str | None, tokens: str | None) -> Prices:
-    """Return the price of a call, live and by batch."""
     if model is None:
         if tokens is not None:
             raise InvalidInput("--tokens", "left out without --model", tokens)
@@ -144,7 +143,6 @@ def _prices(price: float | None, model: str | None, tokens: str | None) -> Price
 
 
 def _print_what_money_buys(usd: float, prices: Prices, flags: Mapping[str, Any], as_json: bool) -> int:
-    """Print how near an amount of money is expected to come, with every method, live and by batch."""
     if prices.live is None:
         raise InvalidInput("--usd", "given with --price or --model", usd)
     if not 0 < usd <= HIGHEST:

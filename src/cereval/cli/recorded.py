@@ -121,7 +121,6 @@ def _are_asked(data: str, models: Sequence[str]) -> bool:
 
 
 def _has_columns(path: str, models: Sequence[str]) -> bool:
-    """Tell whether a table is one of scores: with columns of the names, or with none but scores."""
     try:
         return set(models) <= set(read_scores(path).models)
     except CerevalError:

@@ -214,8 +214,6 @@ def extend(context: click.Context, /, source: str | None, data: str | None, **fl
 
 
 def _add_version(run_id: str, data: str, context: click.Context, flags: Mapping[str, Any]) -> int:
-    """Ask what is new in a file, with the candidate, the scorer and the goal of the version before."""
-
     from cereval.cli.asking import finish
     from cereval.cli.recorded import read_recorded
     from cereval.models.scripted import RECORDED

@@ -85,7 +85,6 @@ def _fits(facts: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
 
 
 def _moment(text: str) -> str:
-    """Return a date, or an age counted back from now, as the store writes moments."""
     from datetime import UTC, datetime, timedelta
 
     try:
@@ -313,7 +312,6 @@ def trend(data: str, store: str | None, as_json: bool, **fields: Any) -> int:
 
 
 def _on(store: Store, data: str, fields: dict[str, Any]) -> list[Run]:
-    """Return the runs on one data set that came to a number of one model."""
     runs = store.runs()
     if is_file(Path(data)):
         content = read_dataset(data, Fields(**fields)).content_hash
@@ -382,7 +380,6 @@ def delete(runs: tuple[str, ...], store: str | None, yes: bool, as_json: bool) -
 
 
 def _with_parts(store: Store, run: str) -> Sequence[str]:
-    """Return a run and those of its parts that no other run has."""
     found = store.run(run)
     own = set(run_ids(Plan.from_dict(found.plan)))
     for run_id, values in store.plans():
@@ -392,7 +389,6 @@ def _with_parts(store: Store, run: str) -> Sequence[str]:
 
 
 def _needed_by(store: Store, run_ids: Sequence[str]) -> list[str]:
-    """Return the other runs whose history, earlier version or parts are among these."""
     gone = set(run_ids)
     found = []
     for run_id, values in store.plans():

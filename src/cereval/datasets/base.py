@@ -73,8 +73,6 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class DataSet:
-    """Hold items in their order, where they came from, and the hash by which runs know that they share them."""
-
     source: str
     items: Sequence[Item]
     content_hash: str

@@ -79,7 +79,6 @@ class ItemsTable:
 
 
 def read_scores(path: str | PathLike[str]) -> ScoresTable:
-    """Return a parquet or csv file with a column `item` and one column of scores per model."""
     path = Path(path)
     table = read_table(path)
     columns = {name: table.column(name) for name in table.column_names}
@@ -132,13 +131,11 @@ def read_column(path: str | PathLike[str], name: str, items: Sequence[str]) -> l
 
 
 def read_ids(path: str | PathLike[str]) -> tuple[str, ...]:
-    """Return the column `item` (or `id`) of a parquet, csv or jsonl file."""
     path = Path(path)
     return _item_column(path, _columns(path))
 
 
 def _item_column(path: Path, columns: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return what names the items: `item`, or `id` as question files have it."""
     return _identities(
         path, _column(path, columns, "id" if "id" in columns and "item" not in columns else "item")
     )

@@ -23,8 +23,6 @@ TICK_S = 0.2
 
 
 class Processes:
-    """As many processes as `capacity`; each job is given to a free one."""
-
     def __init__(self, capacity: int) -> None:
         self.capacity = capacity
         self._idle: list[subprocess.Popen[str]] = []
@@ -101,7 +99,6 @@ def _started() -> subprocess.Popen[str]:
 
 
 def _closed(process: subprocess.Popen[str]) -> int:
-    """Hang up on a process, which ends it, and wait for that; return its code."""
     assert process.stdin is not None
     assert process.stdout is not None
     with suppress(BrokenPipeError):

@@ -63,8 +63,6 @@ def _carried_out(job: dict[str, Any], folder: str) -> Row:
 
 
 class RayTasks:
-    """Runs as tasks of a cluster; `capacity` at a time, and Ray decides where."""
-
     def __init__(self, ray: Any, capacity: int) -> None:
         self.ray, self.capacity = ray, capacity
         self._task = ray.remote(num_cpus=CORES, max_retries=RETRIES, retry_exceptions=False)(_carried_out)

@@ -99,7 +99,6 @@ def _terminable() -> Iterator[None]:
 def plan_fleet(
     fleet: str | Path | Mapping[str, Any], *, store: str | None = None, trust: bool = False
 ) -> tuple[Step, ...]:
-    """Return the order of work of a fleet and the calls that each run is expected to take; nothing is asked."""
     asked = read_fleet(fleet, trust=trust, typed_store=store is not None)
     return planned(asked, store or asked.store or DEFAULT_URL, _pools(asked))[0]
 
@@ -197,7 +196,6 @@ def _is_asked_anew(run: Run, store: Store) -> bool:
 
 
 def _question(run: Run) -> Question:
-    """Return what a run was asked, as far as tells it from the others of its fleet."""
     return Plan.from_dict(run.plan).names, run.data_hash, dict(run.plan["goal"])
 
 

@@ -107,8 +107,6 @@ class Hopeless(Misuse):
 
 @dataclass(slots=True)
 class Question:
-    """Hold a plan, what is known of its items, and the session that answers it."""
-
     plan: Plan
     known: Known
     kind: Kind = field(init=False)

@@ -153,7 +153,6 @@ class OpenAIModel:
         return OpenAIBatches(Client(self.endpoint, self.client.key, self.timeout_s, BATCH_LIMIT))
 
     def read(self, body: Any) -> Reply:
-        """Read the answer in a batch's results."""
         reply = reply_from(body, self.price)
         self.contact.note_answer()
         return reply

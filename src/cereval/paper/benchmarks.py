@@ -262,7 +262,6 @@ class ScalingLaw:
 
 
 def model_size(name: str) -> float | None:
-    """The billions of parameters stated in a model's name; None when it states none."""
     found = re.search(r"(?<![\d.])(?:(\d+)x)?(\d+(?:\.\d+)?)b(?![a-z])", name, re.IGNORECASE)
     return None if found is None else float(found[1] or 1) * float(found[2])
 
@@ -317,7 +316,6 @@ class Benchmark:
     texts: tuple[str, ...]
 
     def series(self, model: str) -> Series:
-        """One model's scored items, and every other model's scores on them."""
         column = self.models.index(model)
         kept = np.flatnonzero(~np.isnan(self.scores[:, column]))
         others = np.delete(self.scores[kept], column, axis=1)
@@ -350,7 +348,6 @@ def load(folder: Path) -> Benchmark:
 
 
 def folders(data: Path) -> list[Path]:
-    """The benchmarks under `data`, or `data` itself when it is one."""
     if (data / "scores.parquet").exists():
         return [data]
     found = sorted(path.parent for path in data.glob("*/scores.parquet"))

@@ -90,8 +90,6 @@ class Figure(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Reproduced:
-    """The files that one figure was written to, and its rows."""
-
     csv: Path
     png: Path
     svg: Path

@@ -26,8 +26,6 @@ BY_ITEM = ("texts", "embeddings", "history", "weights", "groups")
 
 
 class SessionSettings(TypedDict, total=False):
-    """Name the keywords that are handed to a session; which of them it takes depends on the goal."""
-
     confidence: float
     method: str
     target: str
@@ -129,7 +127,6 @@ def drive(session: S, scores: Floats, batch: int = 1, watch: Callable[[S], None]
 
 
 def checked_scores(scores: ArrayLike) -> Floats:
-    """Return one number in [0, 1], or NaN, for each item."""
     try:
         values = numbers(scores)
     except (TypeError, ValueError) as error:
@@ -145,7 +142,6 @@ def checked_scores(scores: ArrayLike) -> Floats:
 
 
 def columns_of(scores: ArrayLike | Mapping[str, ArrayLike]) -> dict[str, ArrayLike]:
-    """Return a table's columns by name: those of a data frame or a dict, else numbers."""
     if isinstance(scores, Mapping):
         return {str(name): column for name, column in scores.items()}
     table: Any = np.asarray(scores)
@@ -157,7 +153,6 @@ def columns_of(scores: ArrayLike | Mapping[str, ArrayLike]) -> dict[str, ArrayLi
 
 
 def stacked(columns: Mapping[str, ArrayLike]) -> Floats:
-    """Return the scores of models, by name, as columns of the same items."""
     tables = {name: checked_scores(scores) for name, scores in columns.items()}
     first, *others = columns
     for name in others:

@@ -159,7 +159,6 @@ def contents(story: Story, more: Sequence[Section] = ()) -> dict[str, Any]:
 
 
 def styled(template: str, **values: Any) -> str:
-    """Render a template of a page of its own, in the style of all."""
     page = environment().get_template(template).render(style=Markup(_file("page.css")), **values)
     return f"{page.strip()}\n"
 
@@ -300,7 +299,6 @@ def _short(value: Any) -> str:
 
 
 def settings(story: Story) -> Rows:
-    """Return what the result says of itself, what it depends on, and its notes, one row each."""
     rows = {name.capitalize(): value for name, value in story.result.rows()} | dict(story.settings)
     return [*rows.items(), *(("Note", note) for note in story.result.notes)]
 

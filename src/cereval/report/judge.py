@@ -116,7 +116,6 @@ def try_judge(store: Store, run: str, mark: float = PASS_MARK) -> Trial:
 
 
 def judge_sections(store: Store, story: Story) -> list[Section]:
-    """Return what the page of a run that people label says of its judge."""
     plan, result = story.plan, story.result
     if plan is None or plan.kind != "estimate" or plan.target != "benchmark" or not result.n_evaluated:
         return []
@@ -131,7 +130,6 @@ def judge_sections(store: Store, story: Story) -> list[Section]:
 
 
 def _verdicts(store: Store, plan: Plan, graded: Plan, mark: float) -> Trial:
-    """Compare the judge's grades, which it gave to all answers, with the labels of people."""
     if graded.run_id not in plan.history:
         raise Misuse(f"the judge of run {plan.run_id} has graded nothing yet")
     grades, lengths = np.full(plan.n_items, np.nan), np.zeros(plan.n_items)
@@ -175,7 +173,6 @@ def _difference(name: str, judge: float, first: Share, second: Share) -> Part:
 
 
 def _order(store: Store, plan: Plan) -> Trial:
-    """Compare what a judge said of the same pair in both orders."""
     name, settings = named(plan.scorer["spec"])
     if name != Prefer.name or not settings.get("both_orders"):
         wanted = "a run with --scorer people and --judge, or --scorer prefer:both_orders"

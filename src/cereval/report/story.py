@@ -69,7 +69,6 @@ def read_story(store: Store, run_id: str) -> Story:
 
 
 def replayed_run(plan: Plan, items: Sequence[Item], store: Store) -> tuple[Start, Watch]:
-    """Replay what the store has of a run, and watch it being told."""
     watch = Watch(tuple(item.category or NO_CATEGORY for item in items))
     begun = start(plan, items, store, reading=True, teller=watch.tell)
     watch.begin(begun.session)
@@ -135,7 +134,6 @@ def _asked(begun: Start, items: Sequence[Item], store: Store) -> tuple[Asked, ..
 
 
 def _readable(answer: Answer, begun: Start) -> Answer:
-    """Return an answer as a page shows it: several to one question below one another."""
     if Samples.of(begun.plan.scorer).count == 1:
         return answer
     texts = [f"[{one.detail or one.score}] {one.text}" for one in unpacked(answer)]
@@ -230,7 +228,6 @@ def _result_settings(result: Certified) -> Rows:
 
 
 def _flat(values: Mapping[str, Any]) -> str:
-    """Return a mapping as `name: value` pairs, empty ones left out."""
     pairs = [(key, value) for key, value in values.items() if value not in (None, "", (), [], {})]
     return ", ".join(
         _flat(value) if isinstance(value, Mapping) else f"{key}: {_plain(value)}" for key, value in pairs

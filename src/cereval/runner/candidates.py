@@ -121,7 +121,6 @@ def _choose(choose: str | None, scorer: str, items: Sequence[Item]) -> bool:
 
 
 def _answer_schema(path: str | None) -> dict[str, Any]:
-    """Return the field of a request that asks for answers of a JSON schema."""
     if path is None:
         return {}
     schema = {"name": Path(path).stem, "strict": True, "schema": read_json(Path(path))}
@@ -149,7 +148,6 @@ def _refuse_useless_address(candidates: Sequence[Candidate]) -> None:
 
 
 def text_of(value: str | None) -> str | None:
-    """Return a text, or the content of the file that `@FILE` names."""
     if value is None or not value.startswith("@"):
         return value
     return read_text(Path(value[1:]))
@@ -286,7 +284,6 @@ def price_of(values: Mapping[str, Any], whose: str = "") -> FlatPrice | None:
 
 
 def _answer_key(items: Sequence[Item]) -> dict[str, str]:
-    """Return the right answers by the questions' texts."""
     return {item.text: item.answer for item in items if item.answer is not None}
 
 

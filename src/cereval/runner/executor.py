@@ -79,13 +79,10 @@ class Executor(Protocol):
 
 @dataclass(slots=True)
 class Around:
-    """Answer draws with the help of another executor."""
-
     inner: Executor
 
     @property
     def asks(self) -> bool:
-        """Tell whether there is somebody to ask."""
         return getattr(self.inner, "asks", True)
 
     def answered_before(self, model: int) -> None:
@@ -99,8 +96,6 @@ class Around:
 
 
 class Sender(Protocol):
-    """Send what is asked in rounds."""
-
     @property
     def sent(self) -> int:
         """Return how many were sent before, by whichever process."""

@@ -49,7 +49,6 @@ def data_sharing(plan: Plan, items: Sequence[Item], store: Store, least: int = 1
 
 
 def keys_of(items: Sequence[Item]) -> list[str]:
-    """Return the items' keys, by which other data sets are searched."""
     return content_keys(item.as_dict() for item in items)
 
 
@@ -108,7 +107,6 @@ END_OF_TIME = "9999"
 
 
 def run_ids(plan: Plan) -> tuple[str, ...]:
-    """Return the run and its parts, each once."""
     return tuple(dict.fromkeys([plan.run_id, *(part.run_id for part in kind_of(plan).parts(plan))]))
 
 
@@ -145,7 +143,6 @@ def planned(
 
 
 def _informed(plan: Plan, items: Sequence[Item], past: Mapping[str, int]) -> Plan:
-    """Return a plan that names what is known of its items: their categories, and the past of other runs."""
     kind = kind_of(plan)
     names = ["groups"] if _groups(kind, plan, items) is not None else []
     names += ["history"] if past else []
@@ -183,7 +180,6 @@ def earlier_runs(plan: Plan, store: Store) -> list[Plan]:
 
 
 def learns(plan: Plan) -> bool:
-    """Tell whether the method looks at side information: for the others none is gathered."""
     if plan.tasks or plan.method in ("active", "memory", "partition", "oracle", "cer-eval", "pairs"):
         return True
     return plan.method == "auto" and forecasts_pay(plan)

@@ -46,7 +46,6 @@ JUDGED = "judged"
 
 
 def people_of(plan: Plan | Mapping[str, Any]) -> People | None:
-    """Give the people that score a plan; None where a program does."""
     scorer = plan.scorer if isinstance(plan, Plan) else plan.get("scorer")
     spec = scorer.get("spec") if isinstance(scorer, Mapping) else None
     if not isinstance(spec, Mapping) or spec.get("name") != People.name:
@@ -300,7 +299,6 @@ def is_told(begun: Start, items: Sequence[Item], row: Mapping[str, Any]) -> bool
 
 
 def why_nothing(begun: Start, store: Store) -> str:
-    """Say why no question can be handed out."""
     if begun.session.done:
         command = f"cereval resume {begun.plan.run_id}{begun.where}"
         return f"the run has ended ({begun.session.stopped}); `{command}` prints what it came to"

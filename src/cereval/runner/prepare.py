@@ -159,7 +159,6 @@ def _chosen_scorer(settings: Settings, work: Prepared) -> list[str]:
 
 
 def _equal_prompts(work: Prepared) -> list[str]:
-    """Warn where a candidate is asked the same whatever the question."""
     some = questions_of(work.plan, work.items)[:FIRST]
     return [
         f"warning: {spec['name']} is asked the same whatever the question: its template has no placeholder such as "
@@ -183,7 +182,6 @@ def _clusters(settings: Settings, data: DataSet) -> DataSet:
 
 
 def read_data(settings: Settings) -> tuple[DataSet, tuple[Item, ...]]:
-    """Return the data of a question, and the worked examples that are taken out of it."""
     if settings.data[0].startswith(RUN):
         return read_run(settings.data[0].removeprefix(RUN), settings["store"]), ()
     if len(settings.data) > 1:
@@ -227,7 +225,6 @@ def _fields(settings: Settings) -> Fields:
 
 
 def make_plan(settings: Settings, data: DataSet, examples: Sequence[Item] = ()) -> Plan:
-    """Return the plan of a question, before anything is known of earlier runs."""
     scorer = describe_scorer(settings, data.items)
     candidates = describe_candidates(settings.candidates, examples, data.items, scorer_name(scorer["spec"]))
     plan = Plan(
@@ -262,7 +259,6 @@ def _usual_target(settings: Settings, candidates: Sequence[CandidateSpec], score
 
 
 def _knows_fresh(kind: str, scorer: Mapping[str, Any]) -> bool:
-    """Tell whether a question may be about fresh answers."""
     knows = "target" in declared(ACCEPTED[kind]) and not kind_named(kind).grows
     return knows and scorer_name(scorer["spec"]) != People.name
 
@@ -443,7 +439,6 @@ def priced_by(*models: Model) -> str:
 
 
 def _check_prices(limits: Limits, models: Sequence[Model], judges: Sequence[Model]) -> None:
-    """Refuse a budget of money where a price is not known."""
     if limits.max_usd is None:
         return
     if any(getattr(model, "price", FREE) is None for model in models):

@@ -231,7 +231,6 @@ def circumstances_in(run_id: str, store: Store, overrides: Mapping[str, Any]) ->
 
 
 def _checked_calls(candidates: Any, run_id: str) -> list[dict[str, Any]]:
-    """Return the prices and the patience of each candidate, as a run last had them."""
     parts = candidates or [{}]
     source = f"the store, run {run_id}"
     return [{"timeout": 120.0, **check_options(one, AgainOptions, source)} for one in parts]

@@ -492,7 +492,6 @@ def _oldest(begun: Start, store: Store, counted: Counted | None) -> float | None
 def _end(
     plan: Plan, store: Store, certificate: Mapping[str, Any], status: str, summary: Mapping[str, Any]
 ) -> None:
-    """Record how a run and its parts ended, with the certificate if it is a new one."""
     earlier = store.certificates(plan.run_id)
     if not earlier or earlier[-1] != certificate:
         store.finish(plan.run_id, certificate, status, summary)
@@ -505,7 +504,6 @@ def _end(
 
 
 def _summary(begun: Start, result: Certified) -> dict[str, Any]:
-    """Return what lists show of a run: the answer in words, its numbers, and the counts of its answers."""
     numbers = {
         name: getattr(result, name, None) for name in ("estimate", "lower", "upper", "decision", "stopped")
     }

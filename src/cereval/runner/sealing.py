@@ -64,14 +64,12 @@ def _signed(seal: Seal, key: Path) -> Seal:
 
 
 def wrongly_signed(seal: Seal, key: Path) -> str | None:
-    """Say why a seal is not signed by the owner of the public key in a file; None: it is."""
     from cereval.certificate.seal import wrong_signature
 
     return wrong_signature(seal, read_bytes(key, KEY_LIMIT))
 
 
 def written(path: Path, seal: Seal) -> None:
-    """Write a seal whole or not at all."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with NamedTemporaryFile("w", dir=path.parent, encoding="utf-8", delete=False) as partial:
@@ -139,7 +137,6 @@ def verify_certificate(
 
 
 def newest_certificate(run_id: str, url: str) -> Mapping[str, Any]:
-    """Return the newest certificate of a run in a store."""
     with opened_store(url, reading=True) as store:
         run = store.run(run_id)
         found = store.certificates(run.run_id)
@@ -151,7 +148,6 @@ def newest_certificate(run_id: str, url: str) -> Mapping[str, Any]:
 
 
 def _sealed(seal: str | Path | None, key: str | Path | None) -> tuple[Seal | None, str | None]:
-    """Read the seal; say what is wrong with its signature, where that is asked for."""
     if seal is None and key is not None:
         raise InvalidInput("public_key", "given with a seal", str(key))
     if seal is None:

@@ -72,7 +72,6 @@ class Start:
     """What names its store on a command line."""
 
     def certificate(self, result: Certified, served: Served | None = None) -> dict[str, Any]:
-        """Seal the results consumed so far."""
         return issue(
             self.kind,
             self.session,
@@ -145,7 +144,6 @@ def start(
 
 
 def voice_names(kind: Kind, plan: Plan) -> tuple[str, ...]:
-    """Return the names of the models whose answers are kept apart."""
     return plan.names if len(kind.parts(plan)) > 1 else (plan.name,)
 
 
@@ -273,8 +271,6 @@ def does_not_fit(plan: Plan, reason: str) -> str:
 
 
 def reader(store: Store) -> Earlier:
-    """Read earlier runs from a store, as kinds need them."""
-
     def read(run_id: str) -> tuple[Plan, Log, tuple[Draw, ...]]:
         plan = Plan.from_dict(store.run(run_id).plan)
         draws = _stored(plan, store)
@@ -321,7 +317,6 @@ def price_of_going_on(begun: Start) -> tuple[str, ...]:
 
 
 def changes_of(store: Store, run_id: str) -> tuple[Change, ...]:
-    """Return the changes of a run, oldest first."""
     events = [event["detail"] for event in store.events(run_id) if event["status"] == CHANGED]
     return tuple(_change(detail, run_id) for detail in events)
 
@@ -379,7 +374,6 @@ def _duplicates(items: Sequence[Item]) -> tuple[str, ...]:
 
 
 def _history_note(plan: Plan, store: Store) -> str:
-    """Say which earlier runs help."""
     elsewhere = sum(data != plan.data_hash for data in store.data_of(plan.history).values())
     many, where = len(plan.history) > 1, "on the same data"
     if elsewhere:
@@ -395,7 +389,6 @@ def _history_note(plan: Plan, store: Store) -> str:
 
 
 def subject(begun: Start) -> Subject:
-    """Return what a run is about, for whoever watches it."""
     plan, goal = begun.plan, begun.session.goal
     return Subject(
         run_id=plan.run_id,

@@ -178,7 +178,6 @@ class SqlStore:
         return tuple((row["run_id"], self._mapping(row, "plan")) for row in rows)
 
     def data_of(self, run_ids: Collection[str]) -> Mapping[str, str]:
-        """Return the data set of each of these runs that the store has."""
         wanted = set(run_ids)
         rows = self.read("SELECT run_id, data_hash FROM runs") if wanted else ()
         return {row["run_id"]: row["data_hash"] for row in rows if row["run_id"] in wanted}
@@ -282,7 +281,6 @@ class SqlStore:
         return tuple(row["content_key"] for row in rows)
 
     def sharing(self, keys: Collection[str]) -> Mapping[str, int]:
-        """Return the data sets that have items with these keys, and how many of them."""
         sql = "SELECT data_hash, count(*) AS shared FROM items WHERE content_key IN :keys GROUP BY data_hash"
         found = Counter[str]()
         for some in in_pieces(list(keys)):

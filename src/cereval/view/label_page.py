@@ -53,7 +53,6 @@ class Desk:
         self._lock = threading.Lock()
 
     def runs(self) -> list[tuple[Run, int]]:
-        """Return the runs that people score, newest first, with how many answers wait."""
         runs = [run for run in self.store.runs() if people_of(run.plan) and not kind_of(run.plan).is_part]
         return [(run, len(self._waiting(Shown.of(self.store, run.run_id)))) for run in reversed(runs)]
 
@@ -91,7 +90,6 @@ class Desk:
             self._leases.pop((run_id, draw, name), None)
 
     def undo(self, shown: Shown, rater: str) -> Card | None:
-        """Take back somebody's newest label unless it counts, and return its card."""
         taken = self.labels.take_back(shown.runs, rater)
         waiting = self._waiting(shown) if taken else []
         again = [one for one in waiting if (one.run_id, one.draw) == taken]

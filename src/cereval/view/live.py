@@ -109,7 +109,6 @@ class Followed:
         return found
 
     def story(self) -> Story:
-        """Return the run as it stands, without the texts of its answers."""
         with self.lock:
             asked = []
             for (number, place), answer in self.answers.items():

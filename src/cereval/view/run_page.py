@@ -148,13 +148,11 @@ def answers_page(browser: Browser, shown: Shown, values: Mapping[str, str]) -> d
 
 
 def one_answer(browser: Browser, shown: Shown, part: str, draw: int) -> Mapping[str, Any] | None:
-    """Return one answer whole, with the prompt as the model got it."""
     row = browser.one(shown.part(part), shown.plan.data_hash, draw)
     return None if row is None else _with_prompt(row, _prompt(shown, part))
 
 
 def _prompt(shown: Shown, part: str) -> Prompt:
-    """Return the prompt of the candidate whose answers are looked at; of all at once, the first one's."""
     names = list(shown.parts)
     return prompt_of(shown.plan.candidates[names.index(part) if part in names else 0])
 

@@ -56,7 +56,6 @@ class Audit:
         """Note what the audit needs of a result that was consumed just now."""
 
     def check(self, certificate: Mapping[str, Any], session: Any, equal: Equal) -> str:  # noqa: ARG002
-        """Recompute the result; return what was recomputed, in words."""
         return "nothing recomputed by an audit"
 
 

@@ -193,7 +193,6 @@ def read_history(
 def _past_scores(
     name: str, numbers: Mapping[str, Sequence[int]], scorer: str, value: str | None
 ) -> dict[int, float]:
-    """Return the mean over epochs of every sample that is one of ours and has a score in [0, 1]."""
     seen: dict[int, list[float]] = defaultdict(list)
     for sample in read_eval_log_samples(name, all_samples_required=False, exclude_fields=UNREAD):
         part = part_of(sample, scorer, value)

@@ -98,8 +98,6 @@ def _inside(folder: Path) -> Iterator[Path]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Imported:
-    """Hold the scores, what is known of the items, and what was read, averaged and left out."""
-
     scores: ScoresTable
     texts: tuple[str, ...]
     tasks: tuple[str, ...]
@@ -190,7 +188,6 @@ def _describe(log: Log, wanted: str | None) -> str:
 
 
 def _by_content(items: Iterable[Item]) -> dict[str, str]:
-    """Find the ids of items by their content; of copies the first."""
     known: dict[str, str] = {}
     for item in items:
         known.setdefault(identity(item.text, item.choices), item.id)

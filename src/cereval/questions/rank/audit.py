@@ -157,7 +157,6 @@ class RankingProof:
         return None
 
     def _betters(self, model: int, enough: int) -> set[int]:
-        """Return the models proven above one, directly or through others; no more than are needed."""
         found: set[int] = set()
         front = [model]
         while front and len(found) < enough:
@@ -190,14 +189,12 @@ class RankingProof:
         return len(lows) == self.n_items and sum(low for low, _ in lows) / self.n_items >= -margin - TOLERANCE
 
     def _certain_lead(self, one: int, other: int) -> float:
-        """Return the least that one model's mean can be ahead of another's, once both have answered everything."""
         if not len(self.scores[one]) == len(self.scores[other]) == self.n_items:
             return -inf
         least = fsum(low for low, _ in self.scores[one]) - fsum(high for _, high in self.scores[other])
         return least / self.n_items
 
     def _differences(self, one: int, other: int) -> list[tuple[float, float]]:
-        """Return the lowest difference, and its middle, on each item that both have answered."""
         shared = zip(self.scores[one], self.scores[other], strict=False)
         return [(a - d, (a - d + b - c) / 2) for (a, b), (c, d) in shared]
 

@@ -160,12 +160,10 @@ class Diagram:
         return cls(rows, _frozen(below), lines, _frozen(as_good), best)
 
     def ranks(self, name: str) -> str:
-        """Return the ranks that are left to a model: after all that are above it, before all that are below it."""
         first, last = self.best[name], len(self.rows) - len(self.below[name])
         return f"{first}" if first == last else f"{first}-{last}"
 
     def text(self) -> list[str]:
-        """Return the lines in words, models with the same ones together: `a, b > c, d`."""
         groups: dict[tuple[str, ...], list[str]] = {}
         for name in self.rows:
             if self.lines[name]:
