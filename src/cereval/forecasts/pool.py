@@ -65,14 +65,10 @@ class Pool:
     def has_side_information(self) -> bool:
         return not (self.embeddings is None and self.groups is None and self.history is None)
 
-    def fingerprint(self, texts: Sequence[str] | None = None) -> str:
-        """A hash of the side information: two pools with the same one give the same draws and forecasts.
-
-        texts: hashed in place of the embeddings that were computed from them, which have other last digits elsewhere.
-        """
-        digest = hashlib.sha256("\0".join(texts or ()).encode(errors="surrogatepass"))
-        embeddings = self.embeddings if texts is None else None
-        for part in (self.weights, embeddings, self.groups, self.history):
+    def fingerprint(self) -> str:
+        """A hash of the side information: two pools with the same one give the same draws and forecasts."""
+        digest = hashlib.sha256()
+        for part in (self.weights, self.embeddings, self.groups, self.history):
             digest.update(b"-" if part is None else str(part.shape).encode())
             if part is not None:
                 # The bytes where they lie: a copy of a large history would take as much memory again.

@@ -449,12 +449,6 @@ class MethodSession(AskTell):
         return Step(self.n_evaluated, self.estimate, interval.lower, interval.upper)
 
 
-def check_engine(field: str, engine: object) -> None:
-    """Refuse what another engine made: its draws and bets would be others here."""
-    if engine != ENGINE or isinstance(engine, bool):
-        raise InvalidInput(f"engine of the {field}", f"{ENGINE}, as in this version", engine)
-
-
 def first_of(log: Mapping[int, Draw]) -> list[Draw]:
     """Return the draws of a log from number 0 on, up to the first that is missing.
 
