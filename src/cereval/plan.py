@@ -15,9 +15,9 @@ import numpy as np
 from msgspec import Meta, ValidationError, convert
 from numpy.typing import NDArray
 
-from cereval.arrays import packed, unpacked
 from cereval.errors import InvalidInput
 from cereval.forecasts.pool import Pool
+from cereval.forms import packed, unpacked
 from cereval.records import Table, html_table
 from cereval.version import ENGINE
 

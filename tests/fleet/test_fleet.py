@@ -407,7 +407,7 @@ def test_a_worker_whose_driver_is_gone_before_it_has_begun_asks_nobody(
     job = Job(entry, f"sqlite:///{tmp_path}/runs.db", "fleet:x", 0.0, {}, at=time.time())
     line = json.dumps(job.as_dict()) + "\n"
     subprocess.run(
-        [sys.executable, "-m", "cereval.fleet.local"], input=line, text=True, timeout=300, check=False
+        [sys.executable, "-m", "cereval.fleet.workers"], input=line, text=True, timeout=300, check=False
     )
     calls = tmp_path / "calls.txt"
     assert not calls.exists() or len(calls.read_text().splitlines()) <= 20, "those in flight"

@@ -20,7 +20,7 @@ from cereval.forecasts.partition import (
     loss_labels,
 )
 from cereval.forecasts.pool import Pool
-from cereval.paper.simulation import hubness
+from cereval.paper.experiments import hubness
 from cereval.questions.mean.goal import Estimate
 from cereval.questions.replay import replay as replay
 from cereval.stats.paper_bounds import group_radius

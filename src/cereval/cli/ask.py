@@ -18,7 +18,7 @@ from cereval.errors import BadContent, BadFile, InvalidInput
 from cereval.plan import Plan
 from cereval.runner.answers import write_batch
 from cereval.runner.book import age_in_seconds
-from cereval.runner.items import stored_items
+from cereval.runner.finding import stored_items
 from cereval.runner.people import (
     hand_out,
     is_told,

@@ -22,8 +22,7 @@ from cereval.questions import kind_of
 from cereval.report import page_of, write_page
 from cereval.runner.answers import answer_rows, write_rows
 from cereval.runner.book import age_in_seconds
-from cereval.runner.finding import run_ids
-from cereval.runner.items import stored_items
+from cereval.runner.finding import run_ids, stored_items
 from cereval.runner.listing import is_of_one_model, listed, trend_of
 from cereval.store.base import Run, Store, opened_store, store_flag
 from cereval.text import did_you_mean, interval, printable, shortened

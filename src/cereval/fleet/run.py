@@ -200,13 +200,10 @@ def _question(run: Run) -> Question:
 
 
 def _workers(on: str, fleet: Fleet, stack: ExitStack) -> Workers:
-    if on == "ray":
-        from cereval.fleet.on_ray import ray_tasks
+    from cereval.fleet.workers import processes, ray_tasks
 
-        return stack.enter_context(ray_tasks(fleet.workers))
-    from cereval.fleet.local import processes
-
-    return stack.enter_context(processes(fleet.workers or PROCESSES))
+    opened: Any = ray_tasks(fleet.workers) if on == "ray" else processes(fleet.workers or PROCESSES)
+    return stack.enter_context(opened)
 
 
 def _whole(url: str) -> str:

@@ -27,7 +27,7 @@ from cereval.questions.session import AskTell, tell
 from cereval.records import Draw, Interval, Part, Scored, Table
 from cereval.report import Section, said
 from cereval.report.story import Story
-from cereval.runner.items import stored_items
+from cereval.runner.finding import stored_items
 from cereval.runner.people import judge_plan
 from cereval.runner.start import Start, start
 from cereval.scorers import named

@@ -16,7 +16,7 @@ from cereval.plan import Plan
 from cereval.questions.base import Kind
 from cereval.questions.session import AskTell, tell
 from cereval.records import Certified, Draw, Rows, Scored, Step, Stopped
-from cereval.runner.items import stored_items
+from cereval.runner.finding import stored_items
 from cereval.runner.samples import Samples, unpacked
 from cereval.runner.start import Start, doubts, newest_certificate, served_by, start
 from cereval.store.base import Answer, Run, Store

@@ -17,7 +17,7 @@ from cereval.files import whole_file
 from cereval.plan import Plan
 from cereval.questions import kind_of
 from cereval.runner.candidates import prompt_of
-from cereval.runner.items import items_of
+from cereval.runner.finding import items_of
 from cereval.runner.samples import Samples, unpacked
 from cereval.store.base import Answer, Store
 from cereval.text import harmless_cell

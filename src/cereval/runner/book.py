@@ -25,8 +25,7 @@ from cereval.questions import kind_of
 from cereval.records import Draw
 from cereval.runner.candidates import OUTSIDE, RUN, Functions, named_by_candidate, open_candidate, prompt_of
 from cereval.runner.executor import Around, Counted, scored
-from cereval.runner.finding import data_sharing, places, run_ids
-from cereval.runner.items import item_from, stored_items
+from cereval.runner.finding import data_sharing, places, run_ids, stored_items
 from cereval.runner.samples import Samples
 from cereval.runner.trust import require
 from cereval.scorers.base import Scorer
@@ -160,7 +159,7 @@ def _kept(
             number = int(numbers[one.item])
             if number >= 0 and one.item not in twins:
                 # A template may show more than makes a question: only the answer to the same words is one.
-                item = item_from(theirs[one.item])
+                item = Item.from_dict(theirs[one.item])
                 twins[one.item] = item if prompt.messages(item) == prompt.messages(items[number]) else None
             twin = twins.get(one.item)
             if twin is not None and ("cluster" not in plan.scorer or alike[one.run_id]):

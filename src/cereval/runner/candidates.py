@@ -19,7 +19,6 @@ from cereval.models.prices import FlatPrice
 from cereval.models.python_model import open_python
 from cereval.models.scripted import GivenModel, field_of, is_given
 from cereval.plan import CandidateSpec, Plan, candidate_digest
-from cereval.runner.items import item_from
 from cereval.runner.trust import Named, named_by_model
 from cereval.settings import Candidate
 from cereval.text import did_you_mean
@@ -215,7 +214,9 @@ def _shown_value(candidate: Candidate, option: str) -> str:
 
 def prompt_of(spec: CandidateSpec) -> Prompt:
     prompt = spec["prompt"]
-    return Prompt(prompt["template"], prompt["system"], tuple(item_from(row) for row in prompt["examples"]))
+    return Prompt(
+        prompt["template"], prompt["system"], tuple(Item.from_dict(row) for row in prompt["examples"])
+    )
 
 
 def is_asked_outside(plan: Plan) -> bool:

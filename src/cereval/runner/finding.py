@@ -1,4 +1,4 @@
-"""Find earlier runs in the store: the one that a request goes on with, and those whose answers it learns from.
+"""Find in the store the questions of a run, the run that a request goes on with, and those that it learns from.
 
 Items are found by their content, in whatever file they were asked from: a run on another version of a data set knows
 the questions that both have; edited and new ones lose only themselves.
@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cereval.datasets.base import Item
+from cereval.datasets.base import Item, content_hash
 from cereval.errors import StoreError
 from cereval.forecasts.pool import content_keys
 from cereval.methods.registry import MOST_FORECAST
@@ -24,6 +24,22 @@ from cereval.store.base import AT_WORK, ENDED, Run, Store, moment
 
 LEAST_SHARED = 10
 """Questions that other data must share for its runs to be history: a few common ones teach nothing."""
+
+
+def stored_items(plan: Plan, store: Store) -> Sequence[Item]:
+    return items_of(plan.data_hash, store, f"run {plan.run_id}")
+
+
+def items_of(data_hash: str, store: Store, whose: str) -> Sequence[Item]:
+    items = kept_items(data_hash, store)
+    if content_hash(items) != data_hash:
+        raise StoreError(f"the items of {whose} in the store were changed; start a new run")
+    return items
+
+
+def kept_items(data_hash: str, store: Store) -> tuple[Item, ...]:
+    """Return the items that stand under a hash, whether or not they still have it."""
+    return tuple(map(Item.from_dict, store.items(data_hash)))
 
 
 def past_of(plan: Plan, items: Sequence[Item], store: Store) -> Mapping[str, int]:

@@ -25,7 +25,6 @@ from cereval.runner.book import as_told
 from cereval.runner.candidates import prompt_of
 from cereval.runner.executor import Around, EndOfAnswers, Executor
 from cereval.runner.finding import run_ids
-from cereval.runner.items import item_from
 from cereval.runner.loop import Loop
 from cereval.runner.prepare import Prepared, open_plan
 from cereval.runner.progress import Observer, Silent
@@ -217,7 +216,7 @@ def rows_to_label(plan: Plan, store: Store, count: int) -> list[dict[str, Any]]:
     prompt = prompt_of(plan.candidates[0])
     rows = []
     for one in waiting[:count]:
-        item = item_from(one.item)
+        item = Item.from_dict(one.item)
         text = as_text(prompt.messages(item))
         shown = {"part": one.run_id, "draw": one.draw, "item": item.id, "prompt": text, "answer": one.text}
         rows.append({**shown, "expected": item.answer or "", "score": None, "rater": ""})

@@ -16,8 +16,7 @@ from cereval.questions.log import Change
 from cereval.questions.session import fresh_seed
 from cereval.runner.candidates import Functions, prompt_of
 from cereval.runner.executor import NobodyToAsk
-from cereval.runner.finding import planned
-from cereval.runner.items import stored_items
+from cereval.runner.finding import planned, stored_items
 from cereval.runner.limits import Limits
 from cereval.runner.prepare import CIRCUMSTANCES, Prepared, named_by_plan, open_plan
 from cereval.runner.samples import Samples

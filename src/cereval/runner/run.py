@@ -25,8 +25,7 @@ from cereval.records import PASSED, Certified
 from cereval.runner.batches import open_sender, refuse_unfetched
 from cereval.runner.book import Reuse, WithBook, age_in_seconds, books_for
 from cereval.runner.executor import Counted, Executor, Sender
-from cereval.runner.finding import planned, run_ids
-from cereval.runner.items import stored_items
+from cereval.runner.finding import planned, run_ids, stored_items
 from cereval.runner.limits import Allowance, Limits
 from cereval.runner.loop import End, Loop
 from cereval.runner.pace import calls_to_goal, cheaper_afresh

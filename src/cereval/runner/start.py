@@ -22,8 +22,7 @@ from cereval.questions.goals import in_words
 from cereval.questions.log import CHUNK, Change, Log, Teller, replayed
 from cereval.questions.session import AskTell, tell
 from cereval.records import Certified, Draw, Scored
-from cereval.runner.finding import forecasts_pay, keys_of, known_items, run_ids
-from cereval.runner.items import keep_items, kept_items, stored_items
+from cereval.runner.finding import forecasts_pay, kept_items, keys_of, known_items, run_ids, stored_items
 from cereval.runner.limits import Spending
 from cereval.runner.pace import calls_to_goal, cheaper_afresh
 from cereval.runner.progress import WARNING, Subject, other_model_warning
@@ -122,7 +121,7 @@ def start(
             "cereval that its certificate names, or start a new run (another --seed)"
         )
     if not reading:
-        keep_items(plan.data_hash, items, store)
+        store.add_items(plan.data_hash, (item.as_dict() for item in items))
     known = known_items(plan, items, store)
     # The session first: a request that it refuses leaves no empty run behind.
     session = kind.session(plan, known, reader(store))

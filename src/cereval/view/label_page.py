@@ -11,11 +11,11 @@ import threading
 import time
 from typing import Any
 
+from cereval.datasets.base import Item
 from cereval.errors import CerevalError, Misuse
 from cereval.questions import kind_of
 from cereval.runner.answers import as_text
 from cereval.runner.candidates import prompt_of
-from cereval.runner.items import item_from
 from cereval.runner.people import people_of
 from cereval.scorers.people import POINTS, People
 from cereval.store.base import Run
@@ -120,7 +120,7 @@ def _people(shown: Shown) -> People:
 
 
 def make_card(one: Waiting, shown: Shown, rater: str) -> Card:
-    item, plan, how = item_from(one.item), shown.plan, _people(shown).how
+    item, plan, how = Item.from_dict(one.item), shown.plan, _people(shown).how
     try:
         prompt = prompt_of(plan.candidates[0])
         question = as_text(prompt.messages(item)[-1:])

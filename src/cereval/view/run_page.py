@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from cereval.certificate.verify import verify
+from cereval.datasets.base import Item
 from cereval.datasets.prompts import Prompt
 from cereval.errors import CerevalError, InvalidInput
 from cereval.plan import Plan
@@ -15,7 +16,6 @@ from cereval.questions.base import Kind
 from cereval.report import contents
 from cereval.runner.answers import as_text
 from cereval.runner.candidates import prompt_of
-from cereval.runner.items import item_from
 from cereval.runner.people import people_of
 from cereval.runner.start import evidence
 from cereval.scorers.people import People
@@ -158,7 +158,7 @@ def _prompt(shown: Shown, part: str) -> Prompt:
 
 
 def _with_prompt(row: Mapping[str, Any], prompt: Prompt) -> dict[str, Any]:
-    item = item_from(row["content"])
+    item = Item.from_dict(row["content"])
     try:
         asked = as_text(prompt.messages(item))
     except CerevalError as error:

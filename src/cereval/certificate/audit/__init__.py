@@ -169,45 +169,32 @@ class Case:
     """Whether the interval rests on bets; else it is what the scores prove by themselves."""
 
 
-@dataclass(slots=True)
 class SlowClock:
     """Keep plain sums, where `stats.information` updates a mean (Welford).
 
     `squares` sums products of the deviations before and after each value, as in Welford's recursion: they
     are what the bets look at, so that the audit has to look at them too.
 
-    >>> clock = SlowClock()
-    >>> for x in (0.0, 1.0, 1.0, 0.0):
-    ...     clock.add(x, 1.0)
-    >>> clock.mean, clock.total
-    (0.5, 4.0)
     """
 
-    count: int = 0
-    total: float = 0.0
-    weighted: float = 0.0
-    squares: float = 0.0
-    fourths: float = 0.0
-    largest_square: float = LARGEST_SQUARE
-    level: float = 0.0
-    counts: bool = False
-
-    def add(
-        self,
-        value: float,
-        relative_variance: float,
-        largest_square: float = LARGEST_SQUARE,
-        level: float = 0.0,
+    def __init__(
+        self, count: int = 0, total: float = 0, weighted: float = 0, squares: float = 0, fourths: float = 0
     ) -> None:
-        weight, before = 1.0 / relative_variance, value - self.mean if self.count else 0.0
-        self.count += 1
-        self.total += weight
-        self.weighted += weight * value
+        self.count, self.total, self.weighted = count, float(total), float(weighted)
+        self.squares, self.fourths = float(squares), float(fourths)
+        self.largest_square, self.level, self.counts = LARGEST_SQUARE, 0.0, False
+
+    def add(self, value: float, stated: float, largest_square: float, level: float) -> None:
+        """Take in an increment of a stated variance."""
+        weight, before = 1.0 / stated, value - self.mean if self.count else 0.0
+        self.count, self.total, self.weighted = (
+            self.count + 1,
+            self.total + weight,
+            self.weighted + weight * value,
+        )
         square = weight * before * (value - self.mean)
-        self.squares += square
-        self.fourths += square**2
-        self.largest_square = largest_square
-        self.level = level
+        self.squares, self.fourths = self.squares + square, self.fourths + square**2
+        self.largest_square, self.level = largest_square, level
 
     @property
     def mean(self) -> float:

@@ -384,7 +384,8 @@ class Audited:
 
 
 def audit(case: Case) -> Audited:
-    book, clock = Book(case), SlowClock(counts=case.tuning.counts)
+    book, clock = Book(case), SlowClock()
+    clock.counts = case.tuning.counts
     threshold = case.aims[0].threshold
     test = None if threshold is None or case.given_up else Test(threshold, (1 - RESERVE) * case.delta)
     table = SlowTable(case)

@@ -20,10 +20,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cereval.arrays import unpacked
 from cereval.certificate.audit import Audit, Equal
 from cereval.forecasts.draw_weights import ALIKE, EVEN, LEVELS, NOISE, PRIOR
 from cereval.forecasts.pool import Pool
+from cereval.forms import unpacked
 from cereval.questions.goals import goal_from_spec
 from cereval.questions.rank.goal import INTERVALS_SHARE, ORDER_SHARE, RankGoal, Top
 from cereval.questions.rank.rounds import CHUNK
