@@ -28,8 +28,6 @@ class ScoresTable:
     >>> table = ScoresTable(("a", "b"), {"gpt-4": np.array([1.0, 0.0])})
     >>> table.model("gpt-4").tolist()
     [1.0, 0.0]
-    >>> table.others("gpt-4")
-    ()
     """
 
     items: tuple[str, ...]
@@ -40,9 +38,6 @@ class ScoresTable:
             hint = did_you_mean(name, self.models)
             raise InvalidInput("model", f"a column of the scores table ({hint})", name)
         return self.models[name]
-
-    def others(self, name: str) -> tuple[str, ...]:
-        return tuple(other for other in self.models if other != name)
 
     def history(self, names: Sequence[str]) -> Floats:
         return (

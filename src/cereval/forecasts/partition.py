@@ -122,11 +122,6 @@ class NearestNeighbourPartition:
         self._items, self._sums = np.zeros((8, size)), np.zeros((8, len(self._column_k)))
         self._items[0], self._sums[0, self._offsets] = 1.0, size
 
-    @property
-    def neighbours(self) -> Integers:
-        self._train()
-        return self._neighbour
-
     def add(self, item: int, loss: float | None) -> None:
         """Take in an evaluated item; a loss of None is a failed call: counted, never trained on."""
         if self.seen[item]:

@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from cereval.errors import InvalidInput, Misuse
+from cereval.forms import Count
 from cereval.methods.base import Aim, Method
 from cereval.plan import MOST_ITEMS
 from cereval.questions.goals import checked_confidence, checked_goal
@@ -45,12 +46,12 @@ class Change:
     from here on (`Method.open_round`); goal, budget and horizon stay.
     """
 
-    consumed: int
-    drawn: int
+    consumed: Count
+    drawn: Count
     goal: Mapping[str, Any]
-    max_calls: int | None = None
-    horizon: int | None = None
-    round: int | None = None
+    max_calls: Count | None = None
+    horizon: Count | None = None
+    round: Count | None = None
 
     def as_dict(self) -> dict[str, Any]:
         rare = ("horizon", "round")

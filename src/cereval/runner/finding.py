@@ -94,14 +94,14 @@ def past_table(plan: Plan, items: Sequence[Item], store: Store) -> NDArray[np.fl
     table = np.full((plan.n_items, len(columns)), np.nan)
     for data_hash in dict.fromkeys(data[run] for run in columns):
         cutoffs = {run: plan.history[run] for run in columns if data[run] == data_hash}
-        past = store.past_scores(data_hash, cutoffs=cutoffs)
+        past = store.past_scores(data_hash, cutoffs)
         known = places(plan, items, data_hash, store)
         if len(past.items) and not 0 <= int(past.items.min()) <= int(past.items.max()) < len(known):
             raise StoreError(
                 f"an earlier run drew items that its data {data_hash} does not have in the store"
             )
         rows = known[past.items]
-        numbers = np.array([columns[run] for run in past.runs], dtype=np.int64)[past.columns]
+        numbers = np.array([columns[run] for run in cutoffs], dtype=np.int64)[past.columns]
         there = rows >= 0
         table[rows[there], numbers[there]] = past.values[there]
     return table

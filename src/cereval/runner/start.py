@@ -8,6 +8,8 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from msgspec import ValidationError, convert
+
 from cereval.certificate.format import issue
 from cereval.certificate.seal import provenance
 from cereval.certificate.verify import Stored
@@ -323,24 +325,11 @@ def changes_of(store: Store, run_id: str) -> tuple[Change, ...]:
 def _change(detail: Mapping[str, Any], run_id: str) -> Change:
     """Return a change as the store keeps it; one that is not as it was written is refused."""
     try:
-        change = Change(**detail)
-    except TypeError:
-        change = None
-    if change is None or not _is_change(change):
+        return convert(detail, Change)
+    except ValidationError:
         raise StoreError(
             f"run {run_id} is damaged, or was changed by hand: it has the change {shown(detail)}"
-        )
-    return change
-
-
-def _is_change(change: Change) -> bool:
-    counts = (change.consumed, change.drawn)
-    limits = (change.max_calls, change.horizon, change.round)
-    return (
-        isinstance(change.goal, Mapping)
-        and all(type(count) is int and count >= 0 for count in counts)
-        and all(limit is None or (type(limit) is int and limit >= 0) for limit in limits)
-    )
+        ) from None
 
 
 def _notes(kind: Kind, plan: Plan, spending: Spending, store: Store) -> tuple[str, ...]:

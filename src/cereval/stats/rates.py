@@ -23,8 +23,6 @@ item that does not pass makes the others take a little more. A failed call count
 
 from __future__ import annotations
 
-from math import log
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -75,12 +73,3 @@ def rejected(log_wealth: Floats, alpha: float) -> Flags:
     found = np.empty(len(wealth), dtype=bool)
     found[order] = wealth >= needed
     return found
-
-
-def answers_to_pass(rate: float, delta: float) -> int:
-    """About how many answers an item takes that is always right, where all are.
-
-    >>> answers_to_pass(0.9, 0.05)
-    43
-    """
-    return int(np.ceil(log(4 / delta) / log(1 + 0.98 * (1 - rate) / rate)))
