@@ -15,11 +15,11 @@ import numpy as np
 import pytest
 from tests.certificate.forging import repaired
 
+from cereval.arrays import packed
 from cereval.certificate.format import digest, issue, schema
 from cereval.certificate.seal import Seal, commitment, differences, fingerprint, provenance, seal_of
 from cereval.certificate.verify import Verdict, verify
 from cereval.errors import InvalidInput, Misuse
-from cereval.forms import packed
 from cereval.plan import Known, Plan, candidate_spec
 from cereval.questions import kind_of
 from cereval.questions.log import Change

@@ -261,6 +261,18 @@ SCORING: tuple[Option, ...] = tuple(
         ),
     )
 )
+
+
+def output_flag(help: str, **more: Any) -> Option:
+    """Return the flag of the file that a command writes."""
+    return click.option("-o", "--output", callback=writable, metavar="FILE", help=help, **more)
+
+
+def limit_flag(usual: int, help: str) -> Option:
+    count = click.IntRange(1, 10**9)
+    return click.option("-n", "--limit", type=count, default=usual, show_default=True, help=help)
+
+
 JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 DISPLAY = click.option(
     "--display",

@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import click
-import numpy as np
-from numpy.typing import NDArray
 
+from cereval.arrays import Floats
 from cereval.cli.options import JSON, WEIGHTING, apply, check_price
 from cereval.cli.output import print_json, print_table
 from cereval.datasets.formats import read_rows
@@ -32,8 +31,6 @@ from cereval.stats.planning import (
 )
 from cereval.stats.weights import Shift, shift_of, weighted_calls
 from cereval.text import money, percent, rounded
-
-Floats = NDArray[np.float64]
 
 TOKENS = "500,256"
 LONGEST_COUNT = 100

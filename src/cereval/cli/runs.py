@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from cereval.cli.options import FIELDS, JSON, STORE, apply, writable
+from cereval.cli.options import FIELDS, JSON, STORE, apply, limit_flag, output_flag
 from cereval.cli.output import print_json, print_table
 from cereval.datasets.base import Item
 from cereval.datasets.items import Fields
@@ -34,14 +34,7 @@ from cereval.text import did_you_mean, interval, printable, shortened
 @click.option("--data", metavar="TEXT", help="Only runs on data whose name has this text.")
 @click.option("--tag", metavar="NAME", help="Only runs with this name or tag.")
 @click.option("--since", metavar="AGE|DATE", help="Only runs changed since, such as 7d or 2026-11-01.")
-@click.option(
-    "-n",
-    "--limit",
-    type=click.IntRange(1, 10**9),
-    default=100,
-    show_default=True,
-    help="Show the newest N runs.",
-)
+@limit_flag(100, "Show the newest N runs.")
 @click.option("--json", "as_json", is_flag=True, help="Print all of them as one JSON list.")
 def runs(store: str | None, limit: int, as_json: bool, **wanted: Any) -> int:
     """List the runs in the store, oldest first; runs of several models with their parts."""
@@ -56,12 +49,7 @@ def runs(store: str | None, limit: int, as_json: bool, **wanted: Any) -> int:
             "status",
             "candidate",
             *named,
-            "data",
-            "goal",
-            "answer",
-            "calls",
-            "cost",
-            "changed",
+            *("data", "goal", "answer", "calls", "cost", "changed"),
         ]
         rows = [[_shown(facts)[name] for name in names] for facts in found[-limit:]]
         last = len(names) - 1
@@ -123,14 +111,7 @@ LONGEST_SHOWN = 300
 @click.option("--failed", is_flag=True, help="Only calls that failed.")
 @click.option("--category", metavar="NAME", help="Only this category.")
 @click.option("--contains", metavar="TEXT", help="Only prompts or answers with this text.")
-@click.option(
-    "-n",
-    "--limit",
-    type=click.IntRange(1, 10**9),
-    default=20,
-    show_default=True,
-    help="Show at most N answers.",
-)
+@limit_flag(20, "Show at most N answers.")
 @JSON
 def show(run: str, store: str | None, limit: int, as_json: bool, **wanted: Any) -> int:
     """Show the answers of RUN (an id, or its beginning): prompt, answer and score, in the order of the draws.
@@ -196,13 +177,7 @@ SERVICES = ("mlflow", "wandb", "otel")
 @click.argument("run", required=False, metavar="[RUN]")
 @click.option("--all", "everything", is_flag=True, help="Write the answers of every run in the store.")
 @STORE
-@click.option(
-    "-o",
-    "--output",
-    callback=writable,
-    metavar="FILE",
-    help="answers.jsonl, .csv or .parquet, or the file for --format.",
-)
+@output_flag("answers.jsonl, .csv or .parquet, or the file for --format.")
 @click.option(
     "--format",
     "layout",
@@ -330,9 +305,7 @@ def _on(store: Store, data: str, fields: dict[str, Any]) -> list[Run]:
 @click.command()
 @click.argument("run", metavar="RUN")
 @STORE
-@click.option(
-    "-o", "--output", callback=writable, metavar="FILE", help="Write the page here.  [default: RUN.html]"
-)
+@output_flag("Write the page here.  [default: RUN.html]")
 @JSON
 def report(run: str, store: str | None, output: str | None, as_json: bool) -> int:
     """Write a page about RUN (an id, or its beginning): the answer, what it rests on, how to verify it.

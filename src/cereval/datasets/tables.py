@@ -11,14 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from cereval.arrays import Floats
 from cereval.datasets.formats import column_values, read_rows, read_table
 from cereval.datasets.items import identity_of, list_names
 from cereval.errors import BadFile, InvalidInput, shown
 from cereval.text import did_you_mean
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -6,13 +6,12 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from cereval.arrays import Floats
 from cereval.errors import InvalidInput
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+    pass
 
-    Floats = NDArray[np.float64]
 
 WEIGHTS, SHARE = "weight", "share"
 ROUNDING = 0.005

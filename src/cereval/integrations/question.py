@@ -11,9 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
+from cereval.arrays import Floats
 from cereval.certificate.format import issue
 from cereval.certificate.seal import provenance
 from cereval.errors import InvalidInput, Misuse
@@ -93,7 +91,7 @@ class Subject:
     contents: Sequence[str]
     scorer: Mapping[str, Any]
     labels: Sequence[str] | None = None
-    history: NDArray[np.float64] | None = None
+    history: Floats | None = None
     history_names: Sequence[str] = ()
 
     @property

@@ -15,12 +15,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cereval.arrays import Floats, Ints
 from cereval.datasets.tables import read_items, read_scores
 from cereval.errors import BadFile
 from cereval.forecasts.embeddings import embed
 from cereval.paper.figures import (
     STYLES,
-    Floats,
     Key,
     Rows,
     Task,
@@ -170,7 +170,7 @@ def _misses(rows: Rows) -> str:
 class Population:
     scores: Floats
     embeddings: NDArray[np.float32]
-    groups: NDArray[np.int64]
+    groups: Ints
     name: str
 
     @classmethod
@@ -535,7 +535,7 @@ class Series:
     """Scores of one model, the rows of the benchmark they belong to, and the other models' scores there."""
 
     scores: Floats
-    kept: NDArray[np.int64]
+    kept: Ints
     history: Floats
 
     @property

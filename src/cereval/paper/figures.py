@@ -24,9 +24,9 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any, NamedTuple, Protocol
 
-import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from cereval.arrays import Floats
 from cereval.datasets.formats import one_line
 from cereval.errors import BadFile, Misuse, shown
 from cereval.files import open_regular, read_bytes
@@ -39,7 +39,6 @@ from cereval.records import Interval
 Row = Mapping[str, Any]
 Rows = Sequence[Row]
 Key = tuple[Any, ...]
-Floats = NDArray[np.float64]
 
 KEY, OF = "key", "of"
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}

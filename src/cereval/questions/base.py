@@ -15,7 +15,8 @@ from typing import Annotated, Any, ClassVar
 from msgspec import UNSET, Meta, UnsetType
 from numpy.typing import NDArray
 
-from cereval.forms import Count, Positive, Record, Share, unpacked
+from cereval.arrays import unpacked
+from cereval.forms import Count, Positive, Record, Share
 from cereval.plan import KNOWN, Known, Plan, about_luck, groups_of
 from cereval.questions.goals import goal_from_spec, in_words
 from cereval.questions.log import Log, Teller, replayed

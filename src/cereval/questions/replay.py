@@ -9,8 +9,9 @@ from math import isnan
 from typing import Any, TypedDict, TypeVar, Unpack
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from cereval.arrays import Floats, Ints
 from cereval.errors import InvalidInput
 from cereval.forecasts.pool import numbers
 from cereval.questions import kind_for, kind_named
@@ -18,7 +19,6 @@ from cereval.questions.goals import Goal
 from cereval.questions.growing.session import Growing, GrowingResult
 from cereval.questions.session import AskTell, tell, whole
 
-Floats = NDArray[np.float64]
 S = TypeVar("S", bound=AskTell)
 
 BY_ITEM = ("texts", "embeddings", "history", "weights", "groups")
@@ -181,7 +181,7 @@ def check_same_order(field: str, scores: Any, others: Any) -> None:
             raise InvalidInput(field, f"in the order of the others (row {row} is {there_now!r} there)", here)
 
 
-def kept_rows(field: str, values: Any, size: int, kept: NDArray[np.int64], scores: Any = None) -> Any:
+def kept_rows(field: str, values: Any, size: int, kept: Ints, scores: Any = None) -> Any:
     """Return the rows of a table that are part of the pool; refuse one of another size, or order than the scores."""
     if values is None:
         return None

@@ -17,8 +17,8 @@ from typing import Any
 
 import numpy as np
 from markupsafe import Markup
-from numpy.typing import NDArray
 
+from cereval.arrays import Ints
 from cereval.errors import InvalidInput, Misuse
 from cereval.methods.certified import CertifiedMethod
 from cereval.methods.tasks import Follower
@@ -215,7 +215,7 @@ class Game:
     value: gives it for an item and the score that the run took for it.
     """
 
-    def __init__(self, items: NDArray[np.int64], delta: float, value: Callable[[int, float], float]) -> None:
+    def __init__(self, items: Ints, delta: float, value: Callable[[int, float], float]) -> None:
         self.size, self.value, self.members = len(items), value, frozenset(items.tolist())
         self.follower = Follower(items, delta) if len(items) else None
         self.outlook: object = None

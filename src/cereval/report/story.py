@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 
+from cereval.arrays import Floats
 from cereval.datasets.base import Item
 from cereval.methods.certified import CertifiedMethod
 from cereval.plan import Plan
@@ -181,7 +181,7 @@ class Watch:
             self.uneven |= uneven_categories(method.tally.outlook.weights, self.categories)
 
 
-def uneven_categories(weights: NDArray[np.float64], categories: Sequence[str]) -> set[str]:
+def uneven_categories(weights: Floats, categories: Sequence[str]) -> set[str]:
     """Return the categories whose open items (weight > 0) do not all have the same draw weight.
 
     >>> sorted(uneven_categories(np.array([1.0, 2.0, 3.0, 0.0, 3.0]), list("aabbb")))

@@ -11,8 +11,8 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from cereval.arrays import Floats, Ints
 from cereval.datasets.base import Item, content_hash
 from cereval.errors import StoreError
 from cereval.forecasts.pool import content_keys
@@ -87,7 +87,7 @@ def same_model(stored: str, model: str) -> bool:
     return model in (stored, stored.rpartition("/")[2])
 
 
-def past_table(plan: Plan, items: Sequence[Item], store: Store) -> NDArray[np.float64]:
+def past_table(plan: Plan, items: Sequence[Item], store: Store) -> Floats:
     """Items x the runs of a plan's history, by run id; NaN where one was not asked."""
     columns = {run: number for number, run in enumerate(sorted(plan.history))}
     data = dict.fromkeys(columns, plan.data_hash) | dict(store.data_of(columns))
@@ -107,7 +107,7 @@ def past_table(plan: Plan, items: Sequence[Item], store: Store) -> NDArray[np.fl
     return table
 
 
-def places(plan: Plan, items: Sequence[Item], data_hash: str, store: Store) -> NDArray[np.int64]:
+def places(plan: Plan, items: Sequence[Item], data_hash: str, store: Store) -> Ints:
     """For each item of a data set in the store its number among the plan's items, -1 where they do not have it."""
     if data_hash == plan.data_hash:
         return np.arange(plan.n_items)

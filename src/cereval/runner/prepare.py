@@ -11,6 +11,7 @@ from math import sqrt
 from pathlib import Path
 from typing import Any
 
+from cereval.arrays import packed
 from cereval.datasets.base import DataSet, Item
 from cereval.datasets.items import Fields
 from cereval.datasets.prompts import Prompt, renders_alike, split_examples
@@ -22,7 +23,6 @@ from cereval.datasets.weights import (
     weights_of_items,
 )
 from cereval.errors import InvalidInput
-from cereval.forms import packed
 from cereval.methods.uniform import Whole
 from cereval.models.base import Model
 from cereval.models.openai_model import OpenAIModel

@@ -24,12 +24,9 @@ item that does not pass makes the others take a little more. A failed call count
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from cereval.arrays import Bools, Floats
 from cereval.stats.interval import ROUNDING
-
-Floats = NDArray[np.float64]
-Flags = NDArray[np.bool_]
 
 UP = np.array([[0.3, 0.125], [0.6, 0.125], [0.85, 0.25], [0.98, 0.5]])
 DOWN = np.array([[0.15, 0.25], [0.4, 0.25], [0.7, 0.25], [0.95, 0.25]])
@@ -60,7 +57,7 @@ class RateTests:
             self.fails |= rejected(self._wealth[1], self.alpha)
 
 
-def rejected(log_wealth: Floats, alpha: float) -> Flags:
+def rejected(log_wealth: Floats, alpha: float) -> Bools:
     """Where every set that holds an item has a mean wealth of 1/alpha at least.
 
     Of the sets with k others those of the poorest are the worst; with the item among the k + 1 poorest of all, the mean

@@ -22,9 +22,7 @@ from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-import numpy as np
-from numpy.typing import NDArray
-
+from cereval.arrays import Floats, Ints
 from cereval.errors import BadFile, InvalidInput, StoreError
 from cereval.files import is_file, is_folder
 from cereval.version import ENGINE
@@ -176,9 +174,9 @@ class KeptAnswer:
 class PastScores:
     """The scores of earlier runs: `values[k]` is the score of run `columns[k]` on item `items[k]`."""
 
-    items: NDArray[np.int64]
-    columns: NDArray[np.int64]
-    values: NDArray[np.float64]
+    items: Ints
+    columns: Ints
+    values: Floats
 
 
 # -- opening a store --------------------------------------------------------------------------------------------------

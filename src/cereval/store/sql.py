@@ -12,10 +12,10 @@ from operator import itemgetter
 from typing import Any, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 from sqlalchemy import Connection, Engine
 from sqlalchemy.engine import URL
 
+from cereval.arrays import Floats
 from cereval.errors import NoSuchRun, StoreError
 from cereval.files import is_file
 from cereval.forecasts.pool import content_keys
@@ -382,7 +382,7 @@ class SqlStore:
         return PastScores(scores[:, 0].astype(np.int64), columns.astype(np.int64), scores[:, 1])
 
     @patiently
-    def _scores(self, run_id: str, cutoff: int) -> NDArray[np.float64]:
+    def _scores(self, run_id: str, cutoff: int) -> Floats:
         sql = """
             SELECT item, score FROM draws JOIN answers USING (run_id, draw)
             WHERE run_id = :run AND draw < :cutoff AND score IS NOT NULL ORDER BY draw"""

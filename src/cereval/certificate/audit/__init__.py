@@ -13,8 +13,8 @@ from math import sqrt
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from cereval.arrays import Bools, Floats
 from cereval.methods.certified import CertifiedMethod, Tuning
 from cereval.questions.base import Kind
 from cereval.questions.goals import goal_from_spec
@@ -108,9 +108,6 @@ def check_ends(name: str, stated: Mapping[str, Any], lower: float, upper: float,
 
 def bounds(score: float | None) -> tuple[float, float]:
     return (0.0, 1.0) if score is None else (score, score)
-
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,7 +282,7 @@ class Book:
         self.stated = race
         self.down, self.up = (float(np.max(reach[self._open()], initial=0.0)) for reach in self.reach)
 
-    def _open(self) -> NDArray[np.bool_]:
+    def _open(self) -> Bools:
         return np.asarray(self.left & (self.forecast.weights > 0))
 
     def position(self, number: int) -> Step:

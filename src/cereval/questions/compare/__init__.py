@@ -8,7 +8,8 @@ from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, UnsetType
 
-from cereval.forms import Record, packed
+from cereval.arrays import packed
+from cereval.forms import Record
 from cereval.plan import CandidateSpec, Known, Plan
 from cereval.questions.base import ARRAYS, Chance, Item, Kind, Score, Settings, SideInformation, Table
 from cereval.questions.compare.goal import CompareGoal

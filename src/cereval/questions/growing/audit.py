@@ -15,13 +15,13 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtri
 
+from cereval.arrays import Floats
 from cereval.certificate.audit import (
     AimSince,
     Audit,
     Book,
     Case,
     Equal,
-    Floats,
     ForecastSince,
     Seen,
     SlowClock,

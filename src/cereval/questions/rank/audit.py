@@ -18,12 +18,11 @@ from statistics import NormalDist
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from cereval.arrays import Floats, unpacked
 from cereval.certificate.audit import Audit, Equal
 from cereval.forecasts.draw_weights import ALIKE, EVEN, LEVELS, NOISE, PRIOR
 from cereval.forecasts.pool import Pool
-from cereval.forms import unpacked
 from cereval.questions.goals import goal_from_spec
 from cereval.questions.rank.goal import INTERVALS_SHARE, ORDER_SHARE, RankGoal, Top
 from cereval.questions.rank.rounds import CHUNK
@@ -46,9 +45,7 @@ class RankingProof:
     """hints: of fresh answers h, the largest h and minus the least, places x models each, as the session had them: the
     theorem holds for any that know earlier places alone."""
 
-    def __init__(
-        self, certificate: Mapping[str, Any], hints: Sequence[NDArray[np.float64]] | None = None
-    ) -> None:
+    def __init__(self, certificate: Mapping[str, Any], hints: Sequence[Floats] | None = None) -> None:
         settings, self.result = certificate["settings"], certificate["result"]
         self.names: list[str] = list(settings["models"])
         self.n_items: float = settings["n_items"]
@@ -383,7 +380,7 @@ def _rejected(
 
     Without a race all chances are alike, and the forecast g falls out of the increments.
     """
-    grid: NDArray[np.float64] = np.linspace(0.0, 1.0, CELLS + 1)
+    grid: Floats = np.linspace(0.0, 1.0, CELLS + 1)
     wealth, best = np.zeros(CELLS + 1), np.zeros(CELLS + 1)
     total = spread = squares = 0.0
     for time, (low, middle) in enumerate(zip(lows, middles, strict=True)):

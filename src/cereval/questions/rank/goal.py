@@ -11,10 +11,11 @@ from typing import Annotated, ClassVar
 import numpy as np
 from msgspec import Meta
 
+from cereval.arrays import Bools, Ints
 from cereval.errors import InvalidInput
 from cereval.forms import Count, OpenShare, Positive, ShareBelowOne
 from cereval.questions.goals import Goal
-from cereval.questions.rank.order import Bools, Ints, PairClaims
+from cereval.questions.rank.order import PairClaims
 from cereval.questions.session import whole
 from cereval.stats.rounding import upper_quantile
 from cereval.text import percent

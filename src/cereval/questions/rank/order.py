@@ -7,14 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from cereval.arrays import Bools, Floats, Ints
 from cereval.stats.pairs import PairGames
 from cereval.stats.rounding import sum_slack
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
 
 EXACT = 1e-12
 """The least distance of two means that are told apart; more where the sums behind them may be off by more."""

@@ -12,20 +12,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
+from cereval.arrays import Bools, Floats, Ints
 from cereval.forecasts.features import designs
 from cereval.forecasts.memory import OwnAnswers
 from cereval.forecasts.pool import Pool
 from cereval.forecasts.predictors import build_predictor
 from cereval.methods.drawing import draw_with_replacement
 from cereval.methods.registry import MOST_FORECAST
-from cereval.questions.rank.order import Bools
 from cereval.randomness import generator
 from cereval.records import Draw
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 FIRST_CHECKPOINT = 8
 ROUND_SHARE = 128

@@ -28,15 +28,16 @@ from math import log
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from cereval.arrays import Bools, Floats, Ints
 from cereval.errors import InvalidInput
 from cereval.forecasts.draw_weights import NOISE, expected_squares, race_weights
 from cereval.forecasts.pool import Pool
 from cereval.forms import Count, Positive, Share
 from cereval.methods.drawing import draw_order, draw_without_replacement
 from cereval.questions.rank.goal import INTERVALS_SHARE, ORDER_SHARE, Beats, Order, RankGoal, Top
-from cereval.questions.rank.order import Bools, Diagram, PairClaims, Pairs, exact_claims, read
+from cereval.questions.rank.order import Diagram, PairClaims, Pairs, exact_claims, read
 from cereval.questions.rank.rounds import FreshRounds, Hints, Rounds
 from cereval.questions.session import AskTell, first_of, locked, pool_size
 from cereval.randomness import generator
@@ -172,9 +173,6 @@ def bar(limits: ModelInterval, width: int = 16) -> str:
     marks[middle] = "●"
     return "".join(marks)
 
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 TARGETS = BENCHMARK, FRESH = "benchmark", "expected"
 
