@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import copy
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import sqrt
 from pathlib import Path
@@ -302,11 +302,9 @@ def _weights(settings: Settings, items: Sequence[Item]) -> dict[str, Any]:
         return {"source": f"mix {_file_name(mix)}", **packed(found)}
     if weights is None:
         return {}
-    return {"source": _file_name(weights), **packed(_read_weights(weights, items))}
-
-
-def _read_weights(value: str, items: Sequence[Item]) -> Any:
-    return weights_of_items(value, [item.id for item in items], lambda name: _metadata(items, name))
+    ids = [item.id for item in items]
+    found = weights_of_items(weights, ids, lambda name: _metadata(items, name))
+    return {"source": _file_name(weights), **packed(found)}
 
 
 def _file_name(value: str) -> str:
@@ -315,14 +313,10 @@ def _file_name(value: str) -> str:
 
 
 def _metadata(items: Sequence[Item], name: str) -> list[Any]:
-    _check_field(name, dict.fromkeys(key for item in items for key in item.metadata))
+    known = dict.fromkeys(key for item in items for key in item.metadata)
+    if name not in known:
+        raise InvalidInput("weights", f"a file, or a field of the data ({did_you_mean(name, known)})", name)
     return [item.metadata.get(name) for item in items]
-
-
-def _check_field(name: str, known: Iterable[str]) -> None:
-    names = list(known)
-    if name not in names:
-        raise InvalidInput("weights", f"a file, or a field of the data ({did_you_mean(name, names)})", name)
 
 
 def circumstances_of(settings: Settings) -> dict[str, Any]:

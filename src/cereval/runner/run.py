@@ -422,7 +422,8 @@ def read_back(plan: Plan, store: Store) -> Outcome:
 def _came_to(begun: Start, result: Certified, certificate: Mapping[str, Any]) -> Outcome:
     """Return the outcome of a run of which nothing was asked now."""
     session, calls, each = begun.session, begun.spending.calls, Samples.of(begun.plan.scorer).count
-    several = len(begun.voices) > 1
+    several, goes_on = len(begun.voices) > 1, result.stopped in ("budget", "running")
+    total, afresh = (calls_to_goal(session), cheaper_afresh(session)) if goes_on else (None, None)
     return Outcome(
         run_id=begun.plan.run_id,
         plan=begun.plan,
@@ -435,8 +436,8 @@ def _came_to(begun: Start, result: Certified, certificate: Mapping[str, Any]) ->
         interrupted=False,
         parts={voice.name: voice.run_id for voice in begun.voices} if several else {},
         kept=calls * each,
-        calls_to_go=_calls_to_go(session, result, each),
-        calls_afresh=_calls_afresh(session, result, each),
+        calls_to_go=None if total is None else max(total - session.n_evaluated, 1) * each,
+        calls_afresh=None if afresh is None else afresh * each,
     )
 
 
@@ -457,21 +458,6 @@ def _minute(moment: float) -> str:
         return datetime.fromtimestamp(moment, UTC).strftime("%Y-%m-%d %H:%M UTC")
     except (ValueError, OverflowError, OSError):  # a store that was changed by hand may name any moment
         return "an unknown day"
-
-
-def _calls_to_go(session: AskTell, result: Certified, each: int) -> int | None:
-    """Forecast the calls from here to the goal, where the run may go on."""
-    if result.stopped not in ("budget", "running"):
-        return None
-    total = calls_to_goal(session)
-    return None if total is None else max(total - session.n_evaluated, 1) * each
-
-
-def _calls_afresh(session: AskTell, result: Certified, each: int) -> int | None:
-    if result.stopped not in ("budget", "running"):
-        return None
-    afresh = cheaper_afresh(session)
-    return None if afresh is None else afresh * each
 
 
 def _spent(result: Certified, end: End, limits: Limits) -> Spent | None:
