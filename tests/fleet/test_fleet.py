@@ -29,7 +29,7 @@ from cereval.fleet.result import planned_words
 from cereval.fleet.run import plan_fleet
 from cereval.fleet.work import Job, carried_out
 from cereval.runner.limits import Allowance
-from cereval.runner.recall import last_circumstances
+from cereval.runner.resume import last_circumstances
 from cereval.store.base import opened_store
 
 FIELDS = {"input": "ask", "answer": "gold", "scorer": "exact"}

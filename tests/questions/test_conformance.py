@@ -34,7 +34,7 @@ from cereval.questions.log import Change
 from cereval.questions.replay import drive
 from cereval.records import Draw
 from cereval.report import page_of
-from cereval.runner.recall import recall_with_change
+from cereval.runner.resume import recall_with_change
 from cereval.runner.run import Outcome
 from cereval.runner.start import evidence
 from cereval.store.sql import SqlStore

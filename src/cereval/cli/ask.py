@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from cereval.cli.asking import finish
+from cereval.cli.carry_out import finish
 from cereval.cli.options import JSON, OUTPUT, STORE, apply, limit_flag, output_flag
 from cereval.cli.output import print_json
 from cereval.datasets.formats import read_rows

@@ -12,7 +12,7 @@ import click
 from numpy.typing import NDArray
 
 from cereval.certificate.format import issue
-from cereval.cli.asking import instead_rows
+from cereval.cli.carry_out import instead_rows
 from cereval.cli.options import (
     CERTIFICATE,
     ITEMS,

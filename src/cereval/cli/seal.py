@@ -89,7 +89,7 @@ def sealing(name: str, command: click.Command) -> click.Command:
 def write_seal(work: Prepared, settings: Settings, new: NewSeal, *, as_json: bool) -> int:
     import asyncio
 
-    from cereval.cli.asking import beside_store
+    from cereval.cli.carry_out import beside_store
 
     asyncio.run(work.close())
     with opened_store(settings["store"], create=True) as store:

@@ -26,7 +26,7 @@ from cereval.plan import Plan
 from cereval.questions.goals import goal_from_spec
 from cereval.runner.book import age_in_seconds
 from cereval.runner.listing import is_of_one_model, listed
-from cereval.runner.recall import last_circumstances
+from cereval.runner.resume import last_circumstances
 from cereval.store.base import DEFAULT_URL, Run, Store, moment, opened_store, sqlite_file
 
 Question = tuple[tuple[str, ...], str, dict[str, Any]]

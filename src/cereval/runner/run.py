@@ -32,7 +32,7 @@ from cereval.runner.pace import calls_to_goal, cheaper_afresh
 from cereval.runner.people import judged, judged_before, with_people
 from cereval.runner.prepare import Prepared, need_temperature, needs_turn, open_plan, turned
 from cereval.runner.progress import Observer, Silent, watcher
-from cereval.runner.recall import circumstances_in
+from cereval.runner.resume import circumstances_in
 from cereval.runner.samples import Samples
 from cereval.runner.sealing import read_seal, sealed_plan
 from cereval.runner.start import (
