@@ -202,8 +202,9 @@ def _question(run: Run) -> Question:
 def _workers(on: str, fleet: Fleet, stack: ExitStack) -> Workers:
     from cereval.fleet.workers import processes, ray_tasks
 
-    opened: Any = ray_tasks(fleet.workers) if on == "ray" else processes(fleet.workers or PROCESSES)
-    return stack.enter_context(opened)
+    if on == "ray":
+        return stack.enter_context(ray_tasks(fleet.workers))
+    return stack.enter_context(processes(fleet.workers or PROCESSES))
 
 
 def _whole(url: str) -> str:
