@@ -127,7 +127,12 @@ CASES: dict[str, tuple[Callable[[], Any], str, str, str]] = {
         "about one model",
         "NotWorse(",
     ),
-    "unknown goal": (lambda: goal_from_spec({"goal": "rank"}), "goal", "one of estimate, threshold", "rank"),
+    "unknown goal": (
+        lambda: goal_from_spec({"goal": "rank"}),
+        "goal",
+        "one of estimate, finest, threshold",
+        "rank",
+    ),
     "budget 0": (lambda: Session(9, budget=0), "budget", ">= 1", "0"),
     "seed -1": (lambda: Session(9, seed=-1), "seed", ">= 0", "-1"),
     "seed 1.5": (lambda: Session(9, seed=1.5), "seed", "whole number", "1.5"),  # type: ignore[arg-type]

@@ -69,7 +69,7 @@ def test_nothing_is_asked_twice(data: Path, capsys: pytest.CaptureFixture[str]) 
     _, whole = run(capsys, data, MODELS)
     asked = answers(whole)
     assert sum(asked.values()) == whole["calls"] + whole["surplus"]
-    assert "fixed before those answers were looked at" in whole["notes"][-1]
+    assert "were not chosen by looking at those answers" in whole["notes"][-1]
     _, again = run(capsys, data, MODELS)
     assert (settled(again), again["asked"]) == (settled(whole), 0)
     assert answers(again) == asked

@@ -195,8 +195,8 @@ def test_the_truth_of_a_population_is_not_claimed(folder: Path, capsys: pytest.C
     ("flags", "says"),
     [
         (["--model", "goood"], "did you mean 'good'?"),
-        (["--eps", "0"], "eps must be a number in (0, 1), got 0.0"),
-        (["--eps", "nan"], "eps must be a number in (0, 1), got nan"),
+        (["--eps", "0"], "eps must be a number in (0, 1), or auto, got 0.0"),
+        (["--eps", "nan"], "eps must be a number in (0, 1), or auto, got nan"),
         (["--threshold", "1.2"], "threshold must be a number in (0, 1), got 1.2"),
         (["--eps", "0.1", "--threshold", "0.5"], "--threshold must be left out where eps is given, got 0.5"),
         (["--confidence", "95"], "confidence must be a number in (0, 1), got 95.0"),

@@ -111,7 +111,7 @@ def asked(url: str | None = None, name: str = "openai/m") -> Any:
 
 
 def judged(judge: str, url: str | None = None) -> dict[str, Any]:
-    return {"spec": {"name": "grade"}, "judge": judge, "judge_base_url": url}
+    return {"spec": {"name": "grade"}, "judge": [judge], "judge_base_url": url}
 
 
 SPEC = {"goal": "estimate", "eps": 0.1}

@@ -89,7 +89,7 @@ def test_limits_of_servers() -> None:
         ({"data": "a"}, "models in the fleet must be given"),
         ({"models": "m"}, "data in the fleet must be given"),
         ({**BOTH, "epz": 1}, "option in the fleet must be one .*did you mean 'eps'.* got 'epz'"),
-        ({**BOTH, "eps": "wide"}, r"eps in the fleet must be a number in \(0, 1\), got 'wide'"),
+        ({**BOTH, "eps": "wide"}, r"eps in the fleet must be a number in \(0, 1\), or auto, got 'wide'"),
         ({**BOTH, "eps": [0.1]}, r"one for each data set \(2\)"),
         ({**BOTH, "base_url": ["x"]}, r"one for each model \(2\)"),
         ({**BOTH, "max_usd": -1}, "max_usd in the fleet must be a number > 0, got -1"),

@@ -97,6 +97,7 @@ SCENES: tuple[tuple[float, str], ...] = (
     (1, f"trend questions.jsonl {KEPT}"),
     (1, f"delete RUN:rank {KEPT} --yes"),
     (4, f"report RUN:ANY {KEPT} -o page.html"),
+    (1, f"judge RUN:ANY {KEPT} --mark 0.6"),
     (14, "verify CERTIFICATE"),
     (3, f"verify RUN.json {KEPT}"),
     (4, f"verify sealed.json --seal plan.seal.json {KEPT}"),

@@ -517,16 +517,17 @@ def test_a_retry_on_other_data_is_refused(tmp_path: Path) -> None:
 def filed() -> Task:
     from inspect_ai.dataset import json_dataset
     data = json_dataset({str(tmp_path / "data.jsonl")!r})
-    return Task(dataset=data, solver=answering(0.8, 0.3, 0), scorer=includes())
+    return Task(dataset=data, solver=answering(0.8, 0.2, 0), scorer=includes())
 """,
         encoding="utf-8",
     )
     where = {"log_dir": str(tmp_path / "logs"), "display": "none"}
     for target, said in (("yes", None), ("no", "asks something else: begin anew")):
         write("yes")
-        task = certified(task=f"{tmp_path / 'user.py'}@filed", eps=0.2)
-        (log,) = inspect_eval(task, model="mockllm/model", max_samples=5, **where)
+        task = certified(task=f"{tmp_path / 'user.py'}@filed", eps=0.2, cereval_seed=1)
+        (log,) = inspect_eval(task, model="mockllm/model", max_samples=1, **where)
         assert log.status == "error"  # the flaky tool
+        assert sum(one.error is None for one in log.samples) >= 3
         write(target)
         retried = eval_retry(log, retry_on_error=5, **where)[0]
         assert (retried.status == "success") is (said is None)

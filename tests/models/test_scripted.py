@@ -8,7 +8,6 @@ import urllib.request
 from pathlib import Path
 
 import pytest
-from benchmarks import model_server
 from benchmarks.model_server import Faults, FaultyModel
 from hypothesis import given
 from hypothesis import strategies as st
@@ -58,8 +57,11 @@ def test_what_cannot_be(make: object) -> None:
 
 def test_the_server_as_a_process(tmp_path: Path) -> None:
     (tmp_path / "key.json").write_text(json.dumps({"1+1": "2"}))
-    command = [sys.executable, model_server.__file__, "--answers", "key.json", "--accuracy", "1"]
-    with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, text=True) as process:
+    served = "benchmarks.model_server"
+    command = [sys.executable, "-m", served, "--answers", str(tmp_path / "key.json"), "--accuracy", "1"]
+    with subprocess.Popen(
+        command, cwd=Path(__file__).parents[2], stdout=subprocess.PIPE, text=True
+    ) as process:
         assert process.stdout is not None
         url = process.stdout.readline().strip()
         body = json.dumps({"messages": [{"role": "user", "content": "1+1"}]}).encode()

@@ -150,7 +150,7 @@ def test_data_may_be_a_file_or_a_table(tmp_path: Path, url: str, data: str) -> N
         (lambda: cereval.evaluate(DATA, cereval.Candidate("scripted/0.5"), system="x"), "system"),
         (lambda: cereval.compare(DATA, *MODELS[:2], method="uniform"), "method"),
         (lambda: cereval.compare(DATA, *MODELS[:2], eps=0.1, within=0.1), "within"),
-        (lambda: cereval.rank(DATA, MODELS, target="expected"), "target"),
+        (lambda: cereval.rank(DATA, MODELS, target="fresh"), "target"),
         (lambda: cereval.rank(DATA, MODELS, beats="scripted/0.7"), "beats"),
         (lambda: cereval.tasks(DATA, model="scripted/0.5", mix="sums=1"), "mix"),
         (lambda: cereval.extend(None, DATA, model="scripted/0.5", at_least=0.5), "at_least"),

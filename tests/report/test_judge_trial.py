@@ -135,7 +135,7 @@ def test_a_judge_that_looks_at_the_order(tmp_path: Path, capsys: pytest.CaptureF
             judge_base_url=server.url, eps=0.1, store=url, seed=1,
         )  # fmt: skip
     with opened_store(url) as store:
-        assert Plan.from_dict(store.run(run.run_id).plan).scorer["judge"] == "openai/judge"
+        assert Plan.from_dict(store.run(run.run_id).plan).scorer["judge"] == ["openai/judge"]
         parts = {one.name: one for one in try_judge(store, run.run_id).parts}
     assert parts["order"].lower <= 0.2 <= parts["order"].upper
     assert parts["flips"].lower <= 1 <= parts["flips"].upper
