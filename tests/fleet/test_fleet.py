@@ -23,7 +23,7 @@ from benchmarks.serving import questions
 import cereval
 from cereval.cli.main import main
 from cereval.errors import Busy, InvalidInput
-from cereval.fleet import local
+from cereval.fleet import workers
 from cereval.fleet.file import read_fleet
 from cereval.fleet.result import planned_words
 from cereval.fleet.run import plan_fleet
@@ -97,7 +97,9 @@ def test_killed_workers_change_nothing(
     assert (undisturbed.exit_code, len(undisturbed.runs)) == (0, 4)
     (tmp_path / "go").unlink()
     started: list[Any] = []
-    monkeypatch.setattr(local, "_started", lambda make=local._started: started.append(make()) or started[-1])
+    monkeypatch.setattr(
+        workers, "_started", lambda make=workers._started: started.append(make()) or started[-1]
+    )
 
     def kill() -> None:
         with opened_store(stormy, create=True) as store:

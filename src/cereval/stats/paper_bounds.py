@@ -124,6 +124,11 @@ def _eta_squared(n: ArrayLike, n_groups: ArrayLike, delta: float) -> Floats:
     return np.asarray(iterated_log(count, budget) / count)
 
 
+def group_items(eps: float, delta: float, *, variance: float = 0.0, n_groups: int = 1) -> int:
+    check_eps(eps)
+    return first_count(lambda n: float(group_radius(n, variance, n_groups, delta)) <= eps)
+
+
 def hoeffding(n: ArrayLike, delta: float, *, two_sided: bool = True) -> Floats:
     """Fixed-n Hoeffding: sqrt(ln(sides/delta)/(2n)).
 
