@@ -43,6 +43,10 @@ class Contrary:
     def fit(self, items: Integers, scores: Floats, probabilities: Floats) -> Forecast:  # noqa: ARG002
         return self._forecast
 
+    def alike(self, forecast: Forecast) -> tuple[float, float]:
+        """So that forecasts are used, whatever they say (`methods.memory.Remembering`)."""
+        return 0.5, 4 * float(forecast.spread.max()) ** 2
+
 
 def plain(population: Population, goal: Goal, **plan: Any) -> Scene:
     """The mean of one benchmark, with the population's embeddings as side information."""
@@ -235,6 +239,18 @@ def _rates_threshold(rng: np.random.Generator, gap: float) -> Scene:
     return replace(scene, goal=Threshold(float(np.clip(scene.truth + gap, 0.001, 0.999))))
 
 
+def _rates_contrary(rng: np.random.Generator) -> Scene:
+    scene = _rates(rng, 0.3, 0.3, budget=300)
+    return replace(scene, plan={**scene.plan, "options": {"predictor": Contrary(scene.scores)}})
+
+
+def _rates_goal_moves(rng: np.random.Generator) -> Scene:
+    scene, at = _rates(rng, 0.3, 0.3, goal=Estimate(0.15)), np.sort(rng.integers(5, 90, size=3))
+    goals: tuple[Goal, ...] = (Estimate(0.09), Threshold(0.45), Estimate(0.12))
+    changes = tuple((int(moment), goal) for moment, goal in zip(at, goals, strict=True))
+    return replace(scene, changes=changes, in_flight=4)
+
+
 REMEMBERED = ("memory",)
 SHAPES = {"facts": (0.0, 0.6), "one coin": (4e4, 6e4), "Beta(.1,.1)": (0.1, 0.1), "Beta(2,2)": (2.0, 2.0)}
 
@@ -289,6 +305,14 @@ FAMILIES = (
     Family("rates: rare", partial(_rates, a=0.05, b=1.5, goal=Estimate(0.04)), REMEMBERED),
     Family("rates: five items", partial(_rates, a=0.5, b=0.5, size=5), REMEMBERED),
     Family("rates: 30 in flight", _rates_in_flight, REMEMBERED),
+    Family(
+        "rates: 30 in flight, the best items first",
+        lambda rng: replace(_rates_in_flight(rng), best_first=True),
+        REMEMBERED,
+    ),
+    Family("rates: graded", lambda rng: replace(_rates(rng, 0.5, 0.5), graded=True), REMEMBERED),
+    Family("rates: adversarial predictor", _rates_contrary, REMEMBERED),
+    Family("rates: goal changed mid-run", _rates_goal_moves, REMEMBERED),
     Family("rates: failures", _rates_failing, REMEMBERED),
     Family("rates: money or time", _rates_by_money, REMEMBERED),
     Family("rates: closer goal", _rates_closer, REMEMBERED),

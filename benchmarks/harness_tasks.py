@@ -88,6 +88,8 @@ def write_tasks(folder: Path, sizes: dict[str, int]) -> None:
     for name, by_size in (("by_documents", "true"), ("by_tasks", "false")):
         text = GROUP.format(name=name, metric="acc", by_size=by_size).replace(", words]", "]")
         (folder / f"{name}.yaml").write_text(text, encoding="utf-8")
+    mixed = GROUP.format(name="mixed", metric="acc", by_size="false")
+    (folder / "mixed.yaml").write_text(mixed, encoding="utf-8")
 
 
 def _write(path: Path, rows: list[dict[str, Any]]) -> None:

@@ -24,9 +24,10 @@ ROUNDING = 1e-9
 class Scene:
     """A model that scores `scores[i]` on item i (or, with `noisy`, 1 with that chance, anew at every call).
 
-    changes: goals that are set once as many results have been consumed. closer: a goal set once the first is met,
-    as by `resume`. foreseen: a horizon is set anew at every so many results, from the results so far (the worst
-    that money or pace could do). failing: items whose calls fail.
+    graded: with `noisy`, scores are spread about that mean instead of being 0 or 1. best_first: of the calls in flight
+    the one about the best item comes back first, instead of any. changes: goals that are set once as many results have
+    been consumed. closer: a goal set once the first is met, as by `resume`. foreseen: a horizon is set anew at every so
+    many results, from the results so far (the worst that money or pace could do). failing: items whose calls fail.
     """
 
     scores: Floats
@@ -35,6 +36,8 @@ class Scene:
     plan: Mapping[str, Any] = field(default_factory=dict)
     failing: NDArray[np.bool_] | None = None
     noisy: bool = False
+    graded: bool = False
+    best_first: bool = False
     changes: tuple[tuple[int, Goal], ...] = ()
     closer: Goal | None = None
     foreseen: int = 0
@@ -60,7 +63,7 @@ def watch(scene: Scene, method: str, seed: int, confidence: float = 0.95) -> Out
     missed = False
     while not session.done:
         pending += session.ask(scene.in_flight - len(pending)) if len(pending) < scene.in_flight else []
-        _answer(session, scene, pending.pop(int(answers.integers(len(pending)))), answers)
+        _answer(session, scene, pending.pop(_arriving(scene, pending, answers)), answers)
         missed |= _wrong(session, scene.truth)
         while changes and session.n_evaluated >= changes[0][0] and not _decided(session):
             session.goal = changes.pop(0)[1]
@@ -79,12 +82,22 @@ def _spiteful(session: Session) -> int:
     return session.n_drawn + (3 if np.mean(recent) > session.estimate else 60)
 
 
+def _arriving(scene: Scene, pending: list[Draw], answers: np.random.Generator) -> int:
+    if scene.best_first:
+        return int(np.argmax(scene.scores[[draw.item for draw in pending]]))
+    return int(answers.integers(len(pending)))
+
+
 def _answer(session: Session, scene: Scene, draw: Draw, answers: np.random.Generator) -> None:
     if scene.failing is not None and scene.failing[draw.item]:
         session.fail(draw)
         return
     score = float(scene.scores[draw.item])
-    session.tell(draw, float(answers.uniform() < score) if scene.noisy else score)
+    if scene.noisy and scene.graded:
+        score = float(answers.beta(2 * score + 1e-9, 2 * (1 - score) + 1e-9))
+    elif scene.noisy:
+        score = float(answers.uniform() < score)
+    session.tell(draw, score)
 
 
 def _wrong(session: Session, truth: float) -> bool:

@@ -11,7 +11,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 Told = Mapping[str, Any]
-"""`text`, and where there are some `logprobs`: token -> log-probability; `served`: the name of who answers."""
+"""`text`, and where there are some `logprobs`: token -> log-probability; `served`: the name of who answers; `ended`:
+why it stopped."""
 
 
 class Server(ThreadingHTTPServer):
@@ -54,7 +55,12 @@ class _Handler(BaseHTTPRequestHandler):
         tokens = [{"token": token, "logprob": value} for token, value in told.get("logprobs", {}).items()]
         sent = {"content": [{**tokens[0], "top_logprobs": tokens}]} if tokens else None
         message = {"role": "assistant", "content": told["text"]}
-        choice = {"index": 0, "message": message, "finish_reason": "stop", "logprobs": sent}
+        choice = {
+            "index": 0,
+            "message": message,
+            "finish_reason": told.get("ended", "stop"),
+            "logprobs": sent,
+        }
         usage = {"prompt_tokens": 100, "completion_tokens": 10, "total_tokens": 110}
         self._send(200, {"model": told.get("served", model), "choices": [choice], "usage": usage})
 

@@ -136,7 +136,7 @@ def test_certificate_page_and_display(question: Question, capsys: Capture) -> No
     assert code in (0, 3)
     (run_id,) = [row["run_id"] for row in listed(capsys) if row["kind"] == question.kind]
     assert told.err.startswith(f"run {run_id}: scripted/0.9")
-    assert f"on {FIRST} items of first.jsonl" in told.err.splitlines()[0]
+    assert f"on {FIRST} questions of first.jsonl" in told.err.splitlines()[0]
     headline = told.out.splitlines()[0]
     assert main(["verify", "c.json"]) == 0
     assert not Path(f"{run_id}.certificate.json").exists()

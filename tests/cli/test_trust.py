@@ -243,6 +243,22 @@ def test_trust_cannot_be_given_by_the_file_itself(marker: Path, capsys: pytest.C
     assert not marker.exists()
 
 
+def test_a_file_cannot_give_a_models_name_to_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Who types openai/gpt-4o must not certify what a file in the folder calls so."""
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path / "data.jsonl", [{"question": f"q {n}", "answer": "a"} for n in range(60)])
+    Path("candidates.yaml").write_text("openai/gpt-4o: scripted/0.99\nmine: scripted/0.5\n")
+    line = ["compare", "data.jsonl", "--model", "openai/gpt-4o", "--model", "mine"]
+    assert main(line) == 1
+    assert "must be no model's, but for its own, got 'openai/gpt-4o'" in capsys.readouterr().err
+    Path("task.yaml").write_text("data: data.jsonl\ncandidates: {openai/gpt-4o: scripted/0.99}\n")
+    assert main(["run", "task.yaml", "--model", "openai/gpt-4o"]) == 1
+    Path("candidates.yaml").write_text("scripted/0.9: scripted/0.9\nmine: scripted/0.5\n")
+    assert main([*line[:3], "scripted/0.9", *line[4:], "--within", "0.3", *FLAGS[4:]]) == 0
+
+
 # -- what is one's own ------------------------------------------------------------------------------------------------
 
 

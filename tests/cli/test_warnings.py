@@ -159,6 +159,22 @@ def test_a_model_that_changes_its_mind(capsys: Capture) -> None:
         assert not any("gave different answers" in note for note in with_chance)
 
 
+def test_answers_that_a_server_cut_off_are_said(capsys: Capture) -> None:
+    """A server with a limit of its own makes a model look worse than it is, without a word."""
+
+    def cut(_: str, text: str) -> dict[str, str]:
+        number = text.split()[-1]
+        return {"text": number} if int(number) % 3 else {"text": "Well, the", "ended": "length"}
+
+    with served(cut) as server:
+        asked = ("--model", "openai/x", "--base-url", server.url)
+        (note,) = noted(capsys, *asked)
+        assert re.match(r"warning: \d+ of \d+ answers of openai/x were cut off", note)
+        assert note in noted(capsys, *asked), "a run that is repeated is told the same"
+        chosen = noted(capsys, *asked, "--max-tokens", "9")
+        assert not any("cut off" in one for one in chosen), "somebody's own limit is known to him"
+
+
 def test_python_says_what_was_kept_and_what_is_doubtful(caplog: pytest.LogCaptureFixture) -> None:
     def wrong(_: Any) -> str:
         return "no"
@@ -169,7 +185,7 @@ def test_python_says_what_was_kept_and_what_is_doubtful(caplog: pytest.LogCaptur
     assert any("are wrong by the scorer exact" in note for note in first.notes)
     assert "nothing was asked" not in str(first)
     again = cereval.evaluate("q.jsonl", wrong, eps=0.2, seed=1)
-    assert f"nothing was asked: all {again.calls} answers were there" in str(again)
+    assert f"nothing was asked: all {again.calls} answers were stored" in str(again)
     assert repr(again).endswith("(1 warning, see `notes`)>")
     assert (again.scorer, again.served, again.instead["all"]) == ("exact", {}, 60)
 

@@ -107,6 +107,42 @@ def counted() -> Any:
     return score
 
 
+@metric
+def of_answered() -> Any:
+    """Leave refusals out, which only real scores tell of."""
+
+    def compute(scores: list[SampleScore]) -> float:
+        told = [one.score.as_float() for one in scores if not (one.score.metadata or {}).get("refused")]
+        return sum(told) / len(told) if told else 0.0
+
+    return compute
+
+
+@scorer(metrics=[of_answered()])
+def refusing() -> Any:
+    async def score(state: Any, target: Any) -> Score:  # noqa: ARG001
+        good = state.output.completion == "yes"
+        return Score(value=float(good), metadata={"refused": not good})
+
+    return score
+
+
+@metric(scores="unreduced")
+def of_epochs() -> Any:
+    def compute(scores: list[SampleScore]) -> float:
+        return sum(one.score.as_float() for one in scores) / len(scores)
+
+    return compute
+
+
+@scorer(metrics=[of_epochs()])
+def by_epoch() -> Any:
+    async def score(state: Any, target: Any) -> Score:  # noqa: ARG001
+        return Score(value=float(state.output.completion == "yes"))
+
+    return score
+
+
 JUDGES = {
     "includes": includes,
     "graded": graded,
@@ -116,6 +152,8 @@ JUDGES = {
     "listing": listing,
     "silent": silent,
     "counted": counted,
+    "refusing": refusing,
+    "by_epoch": by_epoch,
 }
 
 

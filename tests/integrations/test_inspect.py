@@ -99,12 +99,38 @@ def test_a_data_set_that_is_shuffled_when_it_is_loaded_gives_the_same_draws(run:
     assert all(len(str(sample.id)) == 16 for sample in unnamed.samples)
 
 
+def test_samples_are_run_again_where_answers_are_fresh(run: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    log = run(certify(quiz(n=20), eps=0.12, seed=1, target="expected"))
+    certificate = certificate_of(log)
+    asked = [entry["item"] for entry in certificate["log"]]
+    assert certificate["plan"]["target"] == "expected"
+    assert len(set(asked)) <= 20 < len(asked)
+    assert len({sample.id for sample in log.samples}) == len(log.samples) >= len(asked)
+    assert not departures_of(log.location, certificate)
+    assert main(["verify", log.location]) == 0
+    assert "warning" not in capsys.readouterr().err
+
+
+def test_what_is_certified_goes_by_the_temperature(run: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    targets, warned = [], []
+    for temperature in (None, 0.0, 1.0):
+        certificate = certificate_of(run(certify(quiz(n=N), eps=0.2, seed=1), temperature=temperature))
+        targets.append(certificate["plan"]["target"])
+        warned.append("about the answers given now" in capsys.readouterr().err)
+        assert certificate["plan"]["candidates"][0]["settings"]["temperature"] == temperature
+    assert targets == ["benchmark", "benchmark", "expected"]
+    assert warned == [True, False, False]
+    with pytest.raises(InvalidInput, match="target"):
+        certify(quiz(n=N), eps=0.1, target="population")
+
+
 def test_epochs_of_the_command_line_are_one_result(run: Any) -> None:
     log = run(certify(quiz(n=N, judge="graded"), eps=0.12, seed=1), epochs=2)
     tosses = [[right(i, epoch=epoch) for epoch in (1, 2)] for i in range(N)]
     truth = fsum(fsum(1.0 if one else 0.25 for one in pair) / 2 for pair in tosses) / N
     found = figures(log)
     assert found["certified_lower"] <= truth <= found["certified_upper"]
+    assert certificate_of(log)["plan"]["target"] == "expected"
     assert 0.625 in {entry["score"] for entry in certificate_of(log)["log"]}
     assert not departures_of(log.location, certificate_of(log))
     refused = run(certify(quiz(n=N), eps=0.1), epochs=Epochs(2, ["mean", "max"]))
@@ -382,6 +408,23 @@ def test_a_metric_that_is_no_mean_must_be_named(run: Any) -> None:
     for name in ("mean", "grouped"):
         found = figures(run(certify(quiz(n=N, judge="counted"), eps=0.15, metric=name, seed=1)))
         assert found["certified_lower"] <= TRUTH <= found["certified_upper"]
+
+
+def test_a_metric_that_turns_out_to_be_no_mean_ends_the_run(run: Any) -> None:
+    """It leaves samples out by what only real scores have, so that made-up ones cannot tell."""
+    log = run(certify(quiz(n=N, judge="refusing"), eps=0.1, seed=1), max_samples=4)
+    assert log.status == "error"
+    assert "refusing's metric of_answered is not the mean of its scores" in log.error.message
+    assert len(log.samples) <= 20
+    assert "cereval_certificate" not in log.metadata
+    named = figures(run(certify(quiz(n=N, judge="refusing"), eps=0.15, metric="mean", seed=1)))
+    assert named["certified_lower"] <= TRUTH <= named["certified_upper"]
+
+
+def test_a_metric_of_all_epochs_is_no_mean_of_their_maxima(run: Any) -> None:
+    best = run(certify(quiz(n=N, judge="by_epoch"), eps=0.15, seed=1), epochs=Epochs(3, "max"))
+    assert "by_epoch's metric of_epochs is not the mean of its scores" in best.error.message
+    assert run(certify(quiz(n=N, judge="by_epoch"), eps=0.15, seed=1), epochs=3).status == "success"
 
 
 def test_arguments_of_the_task_get_through_and_ours_have_a_prefix(run: Any) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 from math import fsum
 from pathlib import Path
 from typing import Any
@@ -103,6 +104,32 @@ def test_prompts_and_scores_are_those_of_a_full_run(load: Any, full: Any, task: 
     assert verify(results["cereval"][task]["certificate"]).valid
 
 
+class Tossing(Hashing):
+    """Answers anew at every call."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tosses = random.Random(5)
+
+    def generate_until(self, requests: list[Any]) -> list[Any]:
+        self.asked += requests
+        return ["yes" if self.tosses.random() < 0.7 else "no" for _ in requests]
+
+
+def test_documents_are_asked_again_where_answers_are_sampled(load: Any) -> None:
+    loaded = load("words")
+    loaded["tasks"]["words"].set_config("generation_kwargs", {"do_sample": True}, update=True)
+    model = CertifiedLM(Tossing(), loaded, seed=1, eps=0.06, metric=STRICT)
+    results = evaluator.evaluate(model, loaded, bootstrap_iters=0)
+    write_into(results, model.certifications)
+    found, asked = model.certifications[0].question.result, len(model.tasks["words"].asked)
+    assert found.target == "expected"
+    assert found.lower <= 0.7 <= found.upper
+    assert asked < found.n_evaluated <= len(model.lm.asked) == model.certifications[0].ran
+    assert results["n-samples"]["words"]["effective"] == asked == len(rows(results, "words")) / 2
+    assert verify(results["cereval"]["words"]["certificate"]).valid
+
+
 def test_the_batch_changes_nothing(load: Any) -> None:
     logs = [
         certified(load, "sums", eps=0.15, seed=3, batch=batch)[1]
@@ -140,6 +167,29 @@ def test_three_tasks_of_two_kinds_share_a_session(load: Any, full: Any) -> None:
         assert rows(results, name).items() <= rows(full, name).items()
     alone = certified(load, "sums", "facts", eps=0.2, mean="each")[1]
     assert [part.name for part in alone.certifications] == ["sums", "facts"]
+
+
+def test_a_group_of_several_metrics_is_what_the_harness_makes_of_it_or_refused(load: Any) -> None:
+    """The harness adds up `acc` of the tasks that have it; the mean of all three is another number."""
+    asking: dict[str, Any] = {"eps": 0.15, "metric": ["acc", STRICT]}
+    with pytest.raises(
+        Misuse, match="mixed adds up acc,none, and not what words would be certified by: --mean"
+    ):
+        certified(load, "mixed", **asking)
+    results, model = certified(load, "mixed", mean="macro", **asking)
+    (one,) = model.certifications
+    assert len(one.question.result.tasks) == 3
+    (key,) = [name for name in results["groups"]["mixed"] if name.endswith("_certified,none+strict")]
+    assert key == "acc+exact_match_certified,none+strict"
+    results, model = certified(load, "mixed", mean="each", **asking)
+    assert len(model.certifications) == 3
+    assert [key for key in results["groups"]["mixed"] if "," in key] == []
+    own = load("by_documents")
+    own["groups"]["by_documents"].aggregate_metric_list[0].aggregation = max
+    model = CertifiedLM(Hashing(), own, eps=0.1)
+    with pytest.raises(Misuse, match="by a function of its own"):
+        evaluator.evaluate(model, own, bootstrap_iters=0)
+    assert not model.lm.asked
 
 
 def test_a_task_of_a_group_that_was_not_drawn_is_still_shown(load: Any) -> None:

@@ -144,6 +144,31 @@ def test_every_case_is_judged_by_itself(pytester: pytest.Pytester) -> None:
     assert "failed: test_one_is_flaky[0.5]" in done.stdout.str()
 
 
+AGAIN = """
+import random
+import pytest
+
+chance = random.Random(3)
+
+@pytest.mark.certify(min=0.6, target="expected")
+@pytest.mark.parametrize("rate", [1.0, 0.4, 0.9])
+def test_flaky_cases(rate):
+    assert chance.random() < rate
+"""
+
+
+def test_cases_are_run_again_where_they_pass_now_and_fail_then(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(AGAIN)
+    done = pytester.runpytest("-p", "no:randomly", "--certify-seed", "1")
+    done.assert_outcomes(passed=1)
+    done.stdout.fnmatch_lines(
+        ["*test_flaky_cases: at least 60%: certified pass, * of 3 cases, run again and again, seed 1"]
+    )
+    pytester.makepyfile(AGAIN.replace("expected", "population"))
+    refused = pytester.runpytest("-p", "no:randomly")
+    assert "target must be benchmark or expected" in refused.stderr.str()
+
+
 def test_it_works_under_xdist_and_in_junit_xml(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(GATES.replace("2000", "300"), test_even=EVEN)
     alone = pytester.runpytest_inprocess("-q", "--certify-seed=1", "test_even.py")

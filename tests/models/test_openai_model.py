@@ -321,3 +321,21 @@ def test_a_port_that_there_cannot_be_is_said_before_any_call(port: str) -> None:
 def test_prices_and_tokens_whose_product_is_no_number(make: Callable[[], object], says: str) -> None:
     with pytest.raises(InvalidInput, match=re.escape(says)):
         make()
+
+
+def test_candidates_that_are_one_model_share_its_rate_limits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", SECRET)
+
+    async def paces(*asked: tuple[str, str]) -> list[Any]:
+        opened = [open_openai(name, base_url=f"http://localhost:9/{path}") for name, path in asked]
+        for model in opened:
+            assert model.client.speed is model.contact.pace.speed
+            await model.close()
+        return [model.contact.pace for model in opened]
+
+    first, same, other, elsewhere = asyncio.run(paces(("m", "a"), ("m", "a"), ("n", "a"), ("m", "b")))
+    assert first is same
+    assert len({id(one) for one in (first, other, elsewhere)}) == 3
+    monkeypatch.setenv("OPENAI_API_KEY", "another")
+    (of_another_account,) = asyncio.run(paces(("m", "a")))
+    assert of_another_account is not first

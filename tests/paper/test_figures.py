@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import numpy as np
 import pytest
 from benchmarks.populations import bernoulli
 from click.testing import CliRunner
+from tests.planted import plant
 
 from cereval.cli.reproduce import reproduce as command
 from cereval.errors import BadFile, Misuse
@@ -138,6 +140,20 @@ def test_a_process_that_dies_at_its_work_is_one_line(tmp_path: Path) -> None:
     dies = Task(os._exit, status=3)
     with pytest.raises(Misuse, match="fewer --jobs"):
         run_tasks([dies], tmp_path / "rows.csv", jobs=1, title="dying", quiet=True)
+
+
+def test_no_file_of_the_folder_stands_in_for_a_module_of_the_processes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    planted = plant(tmp_path)
+    rows = run_tasks([Task(_row)], tmp_path / "rows.csv", jobs=1, title="planted", quiet=True)
+    assert rows == [{"safe": 1}]
+    assert not planted.exists()
+
+
+def _row() -> list[dict[str, Any]]:
+    return [{"safe": int(sys.flags.safe_path)}]
 
 
 def test_a_foreign_csv_is_not_touched(tmp_path: Path) -> None:

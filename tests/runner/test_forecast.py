@@ -80,7 +80,7 @@ def test_a_spent_budget_is_named_and_what_a_new_run_takes(
     store = stored(tmp_path)
     spent, again = ended(store, max_calls=40), ended(store, max_calls=40)
     assert (spent.spent, again.spent, again.asked) == ("calls", "calls", 0)
-    assert kept_line(again).startswith("nothing was asked: --max-calls is used up; 40 answers were there")
+    assert kept_line(again).startswith("nothing was asked: --max-calls is used up; 40 answers were stored")
     rows = dict(outcome_rows(spent, tmp_path))
     assert f"a new run takes about {spent.calls_afresh}" in str(rows["still needed"])
     _suggest_resuming(spent, store)

@@ -184,6 +184,8 @@ def pair(answer, item): return 0.5, "too short"
 def named(answer, item): return {"score": True, "reason": "as it should be"}
 async def reasonless(answer, item): return {"score": 0.75}
 def triple(answer, item): return 0.5, "too", "short"
+def two(answer, item): return 1.0, 0.0
+def later(answer, item): return same(answer, item)
 def other(answer, item): return {"score": 1.0, "strict": 0.0}
 """
 
@@ -198,6 +200,8 @@ def other(answer, item): return {"score": 1.0, "strict": 0.0}
         ("named", 1.0),
         ("reasonless", 0.75),
         ("triple", None),
+        ("two", None),
+        ("later", 0.0),
         ("other", None),
         ("crash", None),
         ("nothing", None),
@@ -214,6 +218,18 @@ def test_functions_of_users(tmp_path: Path, name: str, expected: float | None) -
     else:
         assert isinstance(score, Score)
         assert score.value == expected
+
+
+@pytest.mark.parametrize("name", ["two", "later"])
+def test_functions_of_users_are_tried_before_anything_is_paid(tmp_path: Path, name: str) -> None:
+    """Two numbers are two scores, and no score with its reason."""
+    (tmp_path / "mine.py").write_text(FUNCTIONS)
+    scorer = build_scorer(f"python:{tmp_path}/mine.py:{name}")
+    if name == "two":
+        with pytest.raises(InvalidInput, match=r"a number, \(score, reason\) or .* got \(1.0, 0.0\)"):
+            scorer.check([Item("1", "q", answers=("a",))])
+    else:
+        scorer.check([Item("1", "q", answers=("a",))])
 
 
 def test_reasons_are_kept_whole_and_bounded(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -25,6 +25,7 @@ from cereval.stats.planning import (
     MethodForecast,
     Scenario,
     certified_methods,
+    deadline_draws,
     eps_bought,
     plan_estimate,
     plan_threshold,
@@ -103,10 +104,16 @@ def plan(
     if weights is not None:
         outlook, shift = _weighted(outlook, weights)
     facts = _facts(outlook, flags["threshold"], price, shift)
+    plain = flags["threshold"] is None and shift is None
+    facts["frontier"] = frontier = [
+        one._asdict() for one in (_frontier(outlook.scenario, prices) if plain else ())
+    ]
     if as_json:
         print_json(facts)
     else:
         _print_for_people(facts, shift, priced=price is not None)
+        if frontier and price is not None:
+            _print_frontier(frontier, prices)
         for note in mix_notes(mix):
             click.echo(note, err=True)
     return 0
@@ -193,6 +200,44 @@ def _buys(way: str, scenario: Scenario, usd: float, price: float | None) -> Iter
     calls = int(min(usd / price, most)) if price else most
     for method, explained in certified_methods(scenario):
         yield Bought(way, method, calls, eps_bought(scenario, calls, explained), calls * price)
+
+
+LADDER = (0.05, 0.03, 0.02, 0.01, 0.005)
+"""Half-widths that people ask for."""
+
+
+class Precision(NamedTuple):
+    """What a half-width is expected to take: calls, and money live and by batch; None: not known, or out of reach."""
+
+    eps: float
+    calls: int | None
+    live_usd: float | None
+    batch_usd: float | None
+
+
+def _frontier(scenario: Scenario, prices: Prices) -> Iterator[Precision]:
+    _, explained = certified_methods(scenario)[-1]
+    variance = scenario.variance_or_worst * (1 - explained)
+    for eps in LADDER:
+        calls = scenario.calls(deadline_draws(variance, scenario.skew, eps, scenario.delta))
+        costs = [
+            None if calls is None or each is None else calls * each for each in (prices.live, prices.batch)
+        ]
+        yield Precision(eps, calls, *costs)
+
+
+def _print_frontier(frontier: Sequence[Mapping[str, Any]], prices: Prices) -> None:
+    rows = [
+        [
+            f"±{percent(one['eps'])}",
+            "too few questions" if one["calls"] is None else f"~{one['calls']:,}",
+            money(one["live_usd"]),
+            money(one["batch_usd"]),
+        ]
+        for one in frontier
+    ]
+    click.echo(f"what precision costs ({prices.source}):")
+    print_table(rows, ["precision", "calls", "live", "by batch"], numbers=(0, 1, 2, 3))
 
 
 def _precision(eps: float) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import click
@@ -20,6 +21,7 @@ from cereval.integrations import exports
 from cereval.plan import Plan, as_file_name
 from cereval.questions import kind_of
 from cereval.report import page_of, write_page
+from cereval.report.story import randomness
 from cereval.runner.answers import answer_rows, write_rows
 from cereval.runner.book import age_in_seconds
 from cereval.runner.finding import run_ids, stored_items
@@ -109,11 +111,16 @@ LONGEST_SHOWN = 300
 @STORE
 @click.option("--wrong", is_flag=True, help="Only answers with a score below 0.5.")
 @click.option("--failed", is_flag=True, help="Only calls that failed.")
+@click.option(
+    "--random",
+    is_flag=True,
+    help="How random the answers are: questions asked twice or more, by their rates.",
+)
 @click.option("--category", metavar="NAME", help="Only this category.")
 @click.option("--contains", metavar="TEXT", help="Only prompts or answers with this text.")
 @limit_flag(20, "Show at most N answers.")
 @JSON
-def show(run: str, store: str | None, limit: int, as_json: bool, **wanted: Any) -> int:
+def show(run: str, store: str | None, limit: int, as_json: bool, random: bool, **wanted: Any) -> int:
     """Show the answers of RUN (an id, or its beginning): prompt, answer and score, in the order of the draws.
 
     `cereval export RUN -o FILE` writes all of them.
@@ -122,6 +129,9 @@ def show(run: str, store: str | None, limit: int, as_json: bool, **wanted: Any) 
 
     with opened_store(store) as opened:
         plan = Plan.from_dict(opened.run(run).plan)
+        if random:
+            rows = (row for row in answer_rows(opened, run) if fits(row, wanted))
+            return _show_randomness(plan.run_id, rows, limit, as_json)
         several = len(kind_of(plan).parts(plan)) > 1
         found = list(islice((row for row in answer_rows(opened, run) if fits(row, wanted)), limit + 1))
         if not found and wanted["category"] is not None:
@@ -137,6 +147,69 @@ def show(run: str, store: str | None, limit: int, as_json: bool, **wanted: Any) 
     command = f"cereval export {run} -o answers.jsonl{store_flag(opened)}"
     more = " (-n for more)" if left else ""
     click.echo(f"{len(found):,} answers shown{more}; `{command}` writes all")
+    return 0
+
+
+def _show_randomness(run_id: str, rows: Iterable[Mapping[str, Any]], limit: int, as_json: bool) -> int:
+    scores, prompts = dict[str, dict[str, list[float]]](), dict[str, str]()
+    for row in rows:
+        if row["score"] is not None:
+            scores.setdefault(row["model"], {}).setdefault(row["item"], []).append(row["score"])
+            prompts[row["item"]] = row["prompt"]
+    found = {model: randomness(own) for model, own in scores.items()}
+    listed = [(model, item, own) for model, one in found.items() for item, own in one.random.items()]
+    if as_json:
+        items = [
+            {"model": model, "item": item, "answers": len(own), "rate": fmean(own)}
+            for model, item, own in listed
+        ]
+        models = [
+            {"model": model, **{name: value for name, value in one._asdict().items() if name != "random"}}
+            | {"random": len(one.random)}
+            for model, one in found.items()
+        ]
+        print_json({"run_id": run_id, "models": models, "rows": items[:limit]})
+        return 0
+    if not any(one.again for one in found.values()):
+        click.echo("no question was asked twice: --target expected or --samples does that")
+        return 0
+    header = (
+        "model",
+        "asked",
+        "twice or more",
+        "always right",
+        "always wrong",
+        "random",
+        "between",
+        "within",
+    )
+    print_table(
+        [
+            [
+                model,
+                *(f"{count:,}" for count in (*one[:4], len(one.random))),
+                f"{one.between:.3f}",
+                f"{one.within:.3f}",
+            ]
+            for model, one in found.items()
+        ],
+        header,
+        numbers=tuple(range(1, len(header))),
+        names=(0,),
+    )
+    if listed:
+        cells = [
+            [
+                model,
+                item,
+                shortened(_line(prompts[item]), LONGEST_SHOWN),
+                f"{len(own):,}",
+                f"{fmean(own):.0%}",
+            ]
+            for model, item, own in listed[:limit]
+        ]
+        print_table(cells, ("model", "item", "prompt", "answers", "rate"), numbers=(3, 4), names=(0,))
+    click.echo("between: variance of the questions' rates; within: mean variance of one question's answers")
     return 0
 
 

@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from importlib.metadata import version
+from itertools import chain, product
 from typing import Any
 
 from cereval.errors import InvalidInput, Misuse
@@ -63,7 +64,7 @@ class Documents:
         self.task, self.name = task, str(task.task_name)
         there = [one for one in metrics if one.partition(",")[0] in task.aggregation()]
         self.metric, self.filter = self._choose((*there, *metrics, "")[0])
-        self.asked: list[int] = []
+        self.asked: set[int] = set()
 
     @cached_property
     def requests(self) -> Mapping[int, list[Any]]:
@@ -84,6 +85,11 @@ class Documents:
         """Digest a document; its number is not trusted."""
         text = json.dumps(self.requests[doc_id][0].doc, sort_keys=True, default=str)
         return hashlib.sha256(f"{self.name}\n{text}".encode(errors="replace")).hexdigest()
+
+    @property
+    def is_random(self) -> bool:
+        """Tell whether answers are sampled: at a temperature above 0, or several for each document."""
+        return any(map(_is_sampled, chain.from_iterable(self.requests.values())))
 
     def score(self, doc_id: int) -> float:
         """Return what the chosen metric says of an answered document: the task's own filters and metric, on copies."""
@@ -240,19 +246,22 @@ class CertifiedLM(LM):
         for each in self.tasks.values():
             if not each.asked:
                 # The harness needs an answer of every task of a group; this one is not part of the session.
-                each.asked.append(next(iter(each.requests)))
-                self._ask(each.requests[each.asked[0]])
+                first = next(iter(each.requests))
+                each.asked.add(first)
+                self._ask(each.requests[first])
             each.keep_asked()
 
     def _open(self, name: str, members: Sequence[Documents], way: str) -> Certification:
         documents = [(one, doc_id) for one in members for doc_id in one.requests]
         metrics = sorted({f"{one.metric},{one.filter}" for one in members})
-        is_macro = way == "macro"
+        is_macro, is_random = way == "macro", any(one.is_random for one in members)
         subject = Subject(
             model=self.name,
             data=name,
             contents=[one.content(doc_id) for one, doc_id in documents],
             scorer={"name": " ".join(metrics), "host": "lm-eval"},
+            target="expected" if is_random else "benchmark",
+            temperature=None if is_random else 0.0,
             labels=[one.name for one, _ in documents] if is_macro else None,
         )
         asked = question(replace(self.wish, tasks=is_macro), subject)
@@ -263,17 +272,23 @@ class CertifiedLM(LM):
         drawn: list[tuple[Draw, Documents, int]] = [
             (draw, *one.documents[draw.item]) for draw in one.question.session.ask(self.batch)
         ]
-        self._ask([request for _, task, doc_id in drawn for request in task.requests[doc_id]])
+        scores = dict[int, float]()
+        while left := [entry for entry in drawn if entry[0].index not in scores]:
+            # A document that was drawn twice is answered twice.
+            first = {(task.name, doc_id): (draw, task, doc_id) for draw, task, doc_id in reversed(left)}
+            self._ask([request for _, task, doc_id in first.values() for request in task.requests[doc_id]])
+            scores |= {draw.index: task.score(doc_id) for draw, task, doc_id in first.values()}
         for draw, task, doc_id in drawn:
-            task.asked.append(doc_id)
+            task.asked.add(doc_id)
             one.ran += 1
             if not one.question.session.done:
-                one.question.tell(draw, task.score(doc_id))
+                one.question.tell(draw, scores[draw.index])
 
     def _ask(self, requests: Sequence[Any]) -> None:
-        """Send requests to the model, by kind; every one as often as it wants to be repeated."""
+        """Send requests to the model, by kind, every one as often as it wants to be repeated; keep the last answers."""
         kinds: dict[str, list[Any]] = defaultdict(list)
         for one in requests:
+            self._heard.pop(id(one), None)
             kinds[one.request_type] += [one] * (one.repeats or 1)
         for kind, those in kinds.items():
             self.calls += len(those)
@@ -281,6 +296,14 @@ class CertifiedLM(LM):
                 self._heard[id(one)].append(answer)
         for one in requests:
             one.resps = list(self._heard[id(one)])
+
+
+def _is_sampled(request: Any) -> bool:
+    """Tell whether the answer to a request of the harness is left to chance; without a temperature it takes 0."""
+    given = next((one for one in request.args or () if isinstance(one, Mapping)), {})
+    usual = 1.0 if given.get("do_sample") else 0.0
+    temperature = given.get("temperature")
+    return (request.repeats or 1) > 1 or bool(usual if temperature is None else temperature)
 
 
 def name_of(lm: Any) -> str:
@@ -295,10 +318,11 @@ def divided(
     """Find which tasks share a session, its name, and how their means are added up."""
     parts, left = [], dict(tasks)
     for name, group in top_groups(loaded).items() if mean != "each" else ():
-        members = [
-            left.pop(str(one.task_name)) for one in group.get_all_tasks() if str(one.task_name) in left
-        ]
+        names = [str(one.task_name) for one in group.get_all_tasks()]
+        members = [left.pop(one) for one in dict.fromkeys(names) if one in left]
         way = way_of(group, members, mean)
+        if mean == "auto" and way is not None and len(members) < len(names):
+            raise adds_up_otherwise(name, "has a task twice, or shares one with another group")
         if members and way is not None:
             parts.append((name, members, way))
         else:
@@ -321,7 +345,23 @@ def way_of(group: Any, members: Sequence[Documents], mean: str) -> str | None:
         return mean
     wanted = {one.metric for one in members}
     how = next((how for how in group.aggregate_metric_list or () if how.metric in wanted), None)
-    return None if how is None else "micro" if how.weight_by_size else "macro"
+    if how is None:
+        return None
+    # The harness adds up what has the metric, and leaves out the rest.
+    alike = how.metric, next(one.filter for one in members if one.metric == how.metric)
+    others = [one.name for one in members if (one.metric, one.filter) != alike]
+    if others:
+        wrong = f"adds up {','.join(alike)}, and not what {', '.join(others)} would be certified by"
+        raise adds_up_otherwise(group.name, wrong)
+    if how.aggregation != "mean":
+        raise adds_up_otherwise(group.name, "adds up its tasks by a function of its own")
+    return "micro" if how.weight_by_size else "macro"
+
+
+def adds_up_otherwise(group: str, wrong: str) -> Misuse:
+    return Misuse(
+        f"the group {group} {wrong}: --mean each certifies every task by itself, --mean macro or micro their mean"
+    )
 
 
 # -- the harness's own evaluation ----------------------------------------------------------------------------------
@@ -365,6 +405,16 @@ def print_headlines(certifications: list[Certification]) -> None:
 def write_into(results: Any, certifications: list[Certification]) -> None:
     """Add intervals to the harness's tables and certificates to its file of results."""
     results["cereval"] = {}
+    rows = [
+        results[table][name]
+        for table in ("results", "groups")
+        for name in results.get("groups") or ()
+        if name in results[table]
+    ]
+    for row in rows:
+        # The harness weighs tasks by the documents that were asked: its figures of groups go.
+        for key in [key for key in row if "," in key]:
+            del row[key]
     for one in certifications:
         result = one.question.result
         results["cereval"][one.name] = {
@@ -373,21 +423,16 @@ def write_into(results: Any, certifications: list[Certification]) -> None:
         }
         for task in one.tasks:
             results["n-samples"][task.name]["effective"] = len(task.asked)
-        if len(one.tasks) == 1:
-            _write_row(results["results"][one.tasks[0].name], one.tasks[0], overall(result))
-            continue
-        for table in ("results", "groups"):
-            if one.name in results.get(table, {}):
-                # The harness weighs tasks by the documents that were asked: its figures of a group go.
-                row = results[table][one.name]
-                for key in [key for key in row if "," in key]:
-                    del row[key]
-                _write_row(row, one.tasks[0], overall(result))
+        alone = [task.name for task in one.tasks if len(one.tasks) == 1]
+        for table, name in product(("results", "groups"), dict.fromkeys([one.name, *alone])):
+            if name in results.get(table, {}):
+                _write_row(results[table][name], one.tasks, overall(result))
         means = result.tasks if isinstance(result, TasksResult) else {}
         for task in one.tasks if means else ():
-            _write_row(results["results"][task.name], task, means[task.name])
+            _write_row(results["results"][task.name], [task], means[task.name])
 
 
-def _write_row(row: dict[str, Any], task: Documents, mean: Any) -> None:
+def _write_row(row: dict[str, Any], tasks: Sequence[Documents], mean: Any) -> None:
+    metric, key = ("+".join(sorted({getattr(one, part) for one in tasks})) for part in ("metric", "filter"))
     for end, value in (("", mean.estimate), ("_lower", mean.lower), ("_upper", mean.upper)):
-        row[f"{task.metric}_certified{end},{task.filter}"] = value
+        row[f"{metric}_certified{end},{key}"] = value

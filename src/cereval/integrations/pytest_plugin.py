@@ -44,9 +44,10 @@ COPIES = SAME + ": the test or a fixture of it sets the random seed, so that eve
 MOST_NAMED = 5
 UNDECIDED = ("fail", "skip", "pass")
 MARKER = (
-    "certify(min, confidence=0.95, budget=None, undecided='fail', each=None): pass when the mean over all parameters "
-    "(without parameters: the pass rate of the test itself) is proven to be at least min, fail when it is proven to be "
-    "less; certify(each=0.9): pass when every case by itself, run again and again, is proven to pass that often"
+    "certify(min, confidence=0.95, budget=None, undecided='fail', each=None, target='benchmark'): pass "
+    "when the mean over all parameters (without parameters: the pass rate of the test itself) is proven to be at least "
+    "min, fail when it is proven to be less; certify(each=0.9): pass when every case by itself, run again, is "
+    "proven to pass that often"
 )
 
 
@@ -70,6 +71,7 @@ class Rule:
     budget: int | None = None
     undecided: str = "fail"
     each: float | None = None
+    target: str = "benchmark"
 
     def __post_init__(self) -> None:
         from cereval.errors import InvalidInput
@@ -84,6 +86,8 @@ class Rule:
             whole("budget", self.budget, 1)
         if self.undecided not in UNDECIDED:
             raise InvalidInput("undecided", "one of " + ", ".join(UNDECIDED), self.undecided)
+        if self.target not in ("benchmark", "expected"):
+            raise InvalidInput("target", "benchmark or expected", self.target)
 
     @property
     def asked(self) -> float:
@@ -101,12 +105,14 @@ def words(rule: Rule, result: Any, note: str = "") -> str:
 
     if rule.each is not None:
         return _words_of_each(rule.each, result) + note
-    pool = "of one test" if result.target == "expected" else f"of {result.n_items:,} cases"
+    one_test = result.target == "expected" and rule.target == "benchmark"
+    pool = "of one test" if one_test else f"of {result.n_items:,} cases"
+    again = ", run again and again" if rule.target == "expected" else ""
     unknown = f", {result.failures:,} without a score" if result.failures else ""
     return (
         f"at least {percent(rule.asked)}: {SIDES[result.decision]}, {result.estimate:.1%} in "
         f"{interval(result.lower, result.upper)}, {percent(result.confidence)} confidence, "
-        f"{result.n_evaluated:,} runs {pool}{unknown}, seed {result.seed}{note}"
+        f"{result.n_evaluated:,} runs {pool}{again}{unknown}, seed {result.seed}{note}"
     )
 
 
@@ -274,7 +280,9 @@ class Gate(pytest.Item):
                 len(pool), goal=goal, confidence=confidence, budget=self.rule.budget, seed=seed
             )
         # Without parameters there is nothing to draw from: the one test there is runs again and again.
-        again = all(name.startswith(COPY) or name == BACKEND for name in _case(pool[0]))
+        again = self.rule.target == "expected" or all(
+            name.startswith(COPY) or name == BACKEND for name in _case(pool[0])
+        )
         return Session(
             len(pool),
             goal=Threshold(self.rule.asked),
@@ -520,15 +528,15 @@ def certify(request: pytest.FixtureRequest) -> Callable[..., Result]:
         from cereval.questions.mean.goal import Threshold
 
         __tracebackhide__ = True
-        rule = Rule(min, confidence, budget, undecided)
+        rule = Rule(min, confidence, budget, undecided, target=target)
         result = evaluate_scores(
             cases,
             score,
             goal=Threshold(rule.asked),
             confidence=rule.confidence,
-            budget=rule.budget or (RUNS_OF_ONE_TEST if target == "expected" else None),
+            budget=rule.budget or (RUNS_OF_ONE_TEST if rule.target == "expected" else None),
             seed=request.config.getoption("--certify-seed"),
-            target=target,
+            target=rule.target,
             max_connections=max_connections,
         )
         request.node.user_properties.extend(properties(rule, result))

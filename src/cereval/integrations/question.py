@@ -82,7 +82,8 @@ class Wish:
 class Subject:
     """Say who is asked what: the model, the items by their contents, and what is known of them beforehand.
 
-    contents: a digest of each item, in the order of their numbers. labels: the task of each, where there are several.
+    contents: a digest of each item, in the order of their numbers. target: expected, where every draw is answered
+    afresh. temperature: None where the host does not say that it is 0. labels: the task of each, if there are several.
     history: items x past evaluations, NaN where one was not asked; history_names: which they were.
     """
 
@@ -90,6 +91,8 @@ class Subject:
     data: str
     contents: Sequence[str]
     scorer: Mapping[str, Any]
+    target: str = "benchmark"
+    temperature: float | None = 0.0
     labels: Sequence[str] | None = None
     history: Floats | None = None
     history_names: Sequence[str] = ()
@@ -160,15 +163,17 @@ def question(wish: Wish, subject: Subject, seed: int | None = None) -> Question:
     names, codes = ((), None) if subject.labels is None else named_groups(list(subject.labels))
     known = Known(codes, subject.history)
     drawn = fresh_seed() if seed is None else seed
+    settings = {"temperature": subject.temperature, "max_tokens": None}
     plan = Plan(
         kind=kind_for(wish.goal).name,
         goal=wish.goal.spec(),
         data_hash=subject.data_hash,
         n_items=len(subject.contents),
-        candidates=(candidate_spec(subject.model),),
+        candidates=(candidate_spec(subject.model, settings=settings),),
         scorer={"spec": dict(subject.scorer)},
         data_name=subject.data,
         confidence=wish.confidence,
+        target=subject.target,
         seed=drawn if wish.seed is None else wish.seed,
         seed_source=DRAWN if wish.seed is None else "",
         max_calls=wish.budget,

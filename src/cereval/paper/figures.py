@@ -43,6 +43,8 @@ Key = tuple[Any, ...]
 KEY, OF = "key", "of"
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 """One thread in each process is fastest where there are as many processes as cores."""
+OF_WORKERS = {**ONE_THREAD, "PYTHONSAFEPATH": "1"}
+"""A process that is started looks in the current folder before all others, where a `random.py` may lie."""
 NAMES = frozenset({"benchmark", "case", "embedder", "method", "model", "scenario", "way"})
 """Columns that hold names, which stay texts: a model may be called `nan`, or `1` beside another called `1.0`."""
 NOTES = Path(__file__).parent / "notes"
@@ -161,7 +163,7 @@ def _results(tasks: Sequence[Task], jobs: int) -> Iterator[tuple[Task, list[dict
         yield from ((task, task.run()) for task in tasks)
         return
     # Spawned, not forked: a fork would inherit BLAS threads.
-    with _single_threaded(), ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
+    with _of_workers(), ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
         running = {pool.submit(task.run): task for task in tasks}
         try:
             for done in as_completed(running):
@@ -180,9 +182,9 @@ def _results(tasks: Sequence[Task], jobs: int) -> Iterator[tuple[Task, list[dict
 
 
 @contextmanager
-def _single_threaded() -> Iterator[None]:
-    before = {name: os.environ.get(name) for name in ONE_THREAD}
-    os.environ.update(ONE_THREAD)
+def _of_workers() -> Iterator[None]:
+    before = {name: os.environ.get(name) for name in OF_WORKERS}
+    os.environ.update(OF_WORKERS)
     try:
         yield
     finally:

@@ -16,7 +16,7 @@ from functools import cache
 from importlib import import_module
 from importlib.resources import files
 from pathlib import Path
-from statistics import median
+from statistics import fmean, median
 from typing import Any
 
 import jinja2
@@ -27,7 +27,9 @@ from cereval.files import write_whole
 from cereval.questions.base import Kind
 from cereval.records import Certified, Interval, Rows, Step, Table
 from cereval.report import svg
-from cereval.report.story import Asked, Story, read_story, recorded_story
+from cereval.report.frontier import precision_costs
+from cereval.report.story import Asked, Randomness, Story, randomness, read_story, recorded_story
+from cereval.runner.samples import Samples
 from cereval.store.base import GOING, Store
 from cereval.text import (
     Bounded,
@@ -148,7 +150,13 @@ def contents(story: Story, more: Sequence[Section] = ()) -> dict[str, Any]:
         "bar": _bar(added, result),
         "says": added.says,
         "resumes": story.run is not None and story.run.status not in GOING,
-        "sections": [*_chart(story, added), *more, *added.sections],
+        "sections": [
+            *_chart(story, added),
+            *_frontier(story),
+            *more,
+            *randomness_section(story),
+            *added.sections,
+        ],
         "samples": {kind: samples(story, kind, most) for kind, most in SAMPLES.items()},
         "totals": totals(story),
         "scope": added.scope,
@@ -234,6 +242,96 @@ def _chart(story: Story, added: Additions) -> list[Section]:
         for name, width in (("wide", WIDE), ("narrow", NARROW))
     }
     return [Section("How the interval narrowed", pictures=charts, caption=caption)]
+
+
+def _frontier(story: Story) -> list[Section]:
+    found = precision_costs(story)
+    if found is None:
+        return []
+    caption = (
+        "Line: half the width of the interval after each result. Dashed: what a new run is expected to take that aims "
+        "at it from the start; going on with this one takes somewhat more. Across: results used, and what they cost."
+    )
+    return [Section("What precision costs", pictures=found[0], table=found[1], caption=caption)]
+
+
+BANDS = ("always wrong", "up to 25%", "25% to 50%", "50% to 75%", "75% or more", "always right")
+"""How often questions that were asked twice or more were answered rightly."""
+RANDOM_SHOWN = 3
+
+
+def randomness_section(story: Story) -> list[Section]:
+    """Say which questions were answered alike each time, where some were asked twice or more."""
+    if story.plan is None or story.plan.target != "expected":
+        return []
+    asked: dict[str, dict[str, list[Asked]]] = {}
+    for one in story.asked:
+        if one.answer is not None and one.answer.score is not None:
+            asked.setdefault(one.model, {}).setdefault(one.item.id, []).append(one)
+    several = Samples.of(story.plan.scorer).count > 1
+    says, rows, bars, pairs = [], [], [], list[Sequence[Asked]]()
+    for model, items in asked.items():
+        found = randomness({item: _scores(own, several) for item, own in items.items()})
+        if not found.again:
+            continue
+        of = said("<b>{}</b>: ", model) if len(asked) > 1 else ""
+        says.append(of + _randomness_in_words(found))
+        for name, count in zip(BANDS, _bands(found), strict=True):
+            rows.append([*([model] if len(asked) > 1 else []), name, f"{count:,}"])
+            bars.append(svg.interval_bar(None, Interval(0.0, count / found.again) if count else None))
+        pairs += [unlike for item in found.random if (unlike := _unlike(items[item]))]
+    if not says:
+        return []
+    header = (*(["model"] if len(asked) > 1 else []), "answered rightly", "questions", "share")
+    last = len(header) - 1
+    table = Table(header, [[*row, ""] for row in rows], numbers=(last - 1,), extra=last)
+    caption = "Descriptive, without a guarantee: few answers to a question cannot tell a rate of 95% from always right."
+    return [
+        Section(
+            "How random the answers are",
+            says,
+            table=table,
+            bars=bars,
+            pairs=pairs[:RANDOM_SHOWN],
+            caption=caption,
+        )
+    ]
+
+
+def _scores(answers: Sequence[Asked], several: bool) -> list[float]:
+    """Return the scores of answers, of all those that were kept as one."""
+    kept = [one.answer for one in answers if one.answer is not None]
+    if several:
+        return [float(score) for one in kept for score in one.detail.split() if score != "-"]
+    return [one.score for one in kept if one.score is not None]
+
+
+def _randomness_in_words(found: Randomness) -> Markup:
+    return said(
+        "Of {} asked twice or more, {} <b>always right</b>, {} <b>always wrong</b>, and {} <b>random</b>: right at one "
+        "time and wrong at another. The variance between questions is {}, that of the answers to one question {}.",
+        counted(found.again, "question"),
+        *(
+            f"{count:,} {'was' if count == 1 else 'were'}"
+            for count in (found.right, found.wrong, len(found.random))
+        ),
+        f"{found.between:.3f}",
+        f"{found.within:.3f}",
+    )
+
+
+def _bands(found: Randomness) -> list[int]:
+    inner = [0, 0, 0, 0]
+    for own in found.random.values():
+        inner[min(int(4 * fmean(own)), 3)] += 1
+    return [found.wrong, *inner, found.right]
+
+
+def _unlike(answers: Sequence[Asked]) -> Sequence[Asked]:
+    """Return a right and a wrong answer to a question, if both are at hand with their texts."""
+    sides = [[one for one in answers if outcome(one) == side] for side in ("right", "wrong")]
+    pair = [own[0] for own in sides if own and own[0].answer is not None and own[0].answer.text]
+    return pair if len(pair) == 2 else ()
 
 
 def samples(story: Story, kind: str, most: int) -> list[Asked]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, get_args
+from statistics import fmean, variance
+from typing import Any, NamedTuple, get_args
 
 import numpy as np
 
@@ -193,6 +194,49 @@ def uneven_categories(weights: Floats, categories: Sequence[str]) -> set[str]:
     np.minimum.at(least, codes[open_items], weights[open_items])
     np.maximum.at(most, codes[open_items], weights[open_items])
     return {str(name) for name in names[most > least * (1 + SAME)]}
+
+
+# -- how random answers are --------------------------------------------------------------------------------------------
+
+
+class Randomness(NamedTuple):
+    """Describe the answers to questions that were asked at least twice, without a guarantee.
+
+    right, wrong: questions that got the same score each time, at least 1/2 or less. random: the others, by their names,
+    the most random first, with their scores. within: the mean variance of the answers to one question. between: the
+    variance of the questions' rates, that of their few answers taken out.
+    """
+
+    asked: int
+    again: int
+    right: int
+    wrong: int
+    random: Mapping[str, Sequence[float]]
+    within: float
+    between: float
+
+
+def randomness(scores: Mapping[str, Sequence[float]]) -> Randomness:
+    """Return how random the answers to questions are, from all scores of each.
+
+    >>> found = randomness({"a": [1, 1, 1], "b": [0, 0], "c": [1, 0, 1, 0], "d": [1]})
+    >>> found.asked, found.again, found.right, found.wrong, list(found.random), round(found.within, 2)
+    (4, 3, 1, 1, ['c'], 0.11)
+    """
+    again = {item: tuple(own) for item, own in scores.items() if len(own) > 1}
+    spread = {item: variance(own) for item, own in again.items()}
+    rates = [fmean(own) for own in again.values()]
+    luck = fmean(spread[item] / len(own) for item, own in again.items()) if again else 0.0
+    steady = [rate for item, rate in zip(again, rates, strict=True) if not spread[item]]
+    return Randomness(
+        len(scores),
+        len(again),
+        right=sum(rate >= 0.5 for rate in steady),
+        wrong=sum(rate < 0.5 for rate in steady),
+        random={item: again[item] for item in sorted(spread, key=lambda one: -spread[one]) if spread[item]},
+        within=fmean(spread.values()) if again else 0.0,
+        between=max(variance(rates) - luck, 0.0) if len(rates) > 1 else 0.0,
+    )
 
 
 # -- what a result depends on -----------------------------------------------------------------------------------------

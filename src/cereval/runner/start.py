@@ -372,8 +372,8 @@ def _history_note(plan: Plan, store: Store) -> str:
             else f"({elsewhere} on data that share questions)"
         )
     runs = f"{len(plan.history)} earlier runs" if many else "an earlier run"
-    helps = "help" if many else "helps"
-    return f"history: {runs} {where} {helps} to choose questions (--no-history to do without)"
+    are = "are" if many else "is"
+    return f"history: {runs} {where} {are} used to choose questions (--no-history: not)"
 
 
 def subject(begun: Start) -> Subject:
@@ -450,6 +450,9 @@ def _evidence(certificate: Mapping[str, Any], store: Store) -> Stored:
 FEW = 5
 """With fewer scores than this, all alike, chance says as much as the scores."""
 
+MOST_CUT_OFF = 0.01
+"""Fewer answers than this share, were they right, would move no estimate that is shown by much."""
+
 
 def doubts(begun: Start, store: Store, served: Served) -> tuple[str, ...]:
     """Warn of what makes a result doubtful whatever its interval; a run that is repeated is told the same."""
@@ -464,6 +467,13 @@ def doubts(begun: Start, store: Store, served: Served) -> tuple[str, ...]:
         for one in names
         if another_model(models[name], one)
     ]
+    for voice, spec in zip(begun.voices, begun.plan.candidates, strict=False):
+        cut = 0 if spec["settings"]["max_tokens"] else store.count_cut_off(voice.run_id)
+        if cut > MOST_CUT_OFF * len(voice.results):
+            found.append(
+                f"{WARNING}{cut:,} of {len(voice.results):,} answers of {voice.name} were cut off (finish_reason "
+                "length), and are not right: raise --max-tokens"
+            )
     by_candidate: dict[int, list[float]] = {}
     for draw, scores in begun.session.log:
         for model, score in zip(draw.models, scores, strict=True):

@@ -15,6 +15,7 @@ from typing import Any
 from cereval.errors import BadFile, InvalidInput
 from cereval.files import is_file, read_yaml
 from cereval.methods.registry import known_method
+from cereval.models import PREFIXES
 from cereval.questions.goals import Goal
 from cereval.questions.mean.session import known_target
 from cereval.runner.candidates import own_address
@@ -104,6 +105,9 @@ def _candidates_in(entries: Any, path: Path) -> tuple[dict[str, Candidate], list
         model = values.pop("model", None)
         if not isinstance(model, str):
             raise InvalidInput(f"model in {where}", "a name such as openai/NAME", model)
+        if str(name) != model and str(name).startswith(PREFIXES):
+            # Whoever types it would ask, and certify, another model than is named.
+            raise InvalidInput(f"the name of a candidate in {path}", "no model's, but for its own", str(name))
         options, more = resolve_files(check_options(values, CandidateOptions, where, ("model",)), path.parent)
         found[str(name)] = Candidate(model, name=str(name), **options)
         names += [*more, *named_by_candidate(found[str(name)])]

@@ -61,8 +61,8 @@ class Score:
             return value
         if isinstance(value, Mapping) and "score" in value and set(value) <= {"score", "reason"}:
             value = (value["score"], value.get("reason"))
-        if isinstance(value, tuple | list) and len(value) == 2:
-            return cls(value[0], "" if value[1] is None else str(value[1]))
+        if isinstance(value, tuple | list) and len(value) == 2 and isinstance(value[1], str | None):
+            return cls(value[0], value[1] or "")
         if isinstance(value, Mapping | tuple | list):
             raise InvalidInput("score", "a number, (score, reason) or {'score': ..., 'reason': ...}", value)
         return cls(value)

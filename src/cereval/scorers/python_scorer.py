@@ -54,7 +54,10 @@ class PythonScorer:
             return
         try:
             value = function(question.answers[0] if question.answers else "", question)
-            _ = None if inspect.isawaitable(value) else Score.of(value)
+            if inspect.iscoroutine(value):
+                value.close()  # it waits for an answer
+            elif not inspect.isawaitable(value):
+                Score.of(value)
         except Exception as error:
             reason = f"on item {question.id} it raised {type(error).__name__}: {error}"
             raise InvalidInput(

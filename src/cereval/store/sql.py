@@ -324,6 +324,11 @@ class SqlStore:
         )
         return tuple(answer_from(row) for rows in pieces for row in rows)
 
+    def count_cut_off(self, run_id: str) -> int:
+        """Count the answers that a limit of tokens ended, and that are not quite right."""
+        sql = "SELECT count(*) AS count FROM answers WHERE run_id = :run AND score < 1 AND finish_reason = 'length'"
+        return int(self.read(sql, run=run_id)[0]["count"])
+
     def answered_at(self, run_id: str) -> tuple[float, ...]:
         rows = self.read("SELECT at FROM answers WHERE run_id = :run ORDER BY at", run=run_id)
         return tuple(row["at"] for row in rows)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
-from math import isclose
 from typing import Any
 from uuid import uuid4
 
@@ -23,12 +21,19 @@ from cereval.integrations.inspect.host import (
     unique_scorer_name,
 )
 from cereval.integrations.inspect.logs import read_history
-from cereval.integrations.inspect.scores import LIVE, NAME, certified_metric, several
+from cereval.integrations.inspect.scores import (
+    LIVE,
+    MEAN,
+    NAME,
+    certified_metric,
+    gives_mean,
+    no_mean,
+    several,
+)
 from cereval.integrations.inspect.source import CertifiedSource, SamplePool
 from cereval.integrations.logs.inspect_ai import number_in
 from cereval.integrations.question import Wish
 
-MEAN = "mean"
 SPREADS = {"stderr", "std", "var", "bootstrap_stderr", "bootstrap_std"}
 """Metrics that say how sure another one is."""
 
@@ -53,6 +58,7 @@ def certify(
     scorer: str | None = None,
     value: str | None = None,
     metric: str | None = None,
+    target: str | None = None,
 ) -> Task:
     """Change a task in place, as `task_with` does, so that its samples are drawn and its score certified.
 
@@ -61,7 +67,9 @@ def certify(
     helps to choose. by: a field of the samples' metadata that names their tasks; then eps is that of the macro mean,
     each that of every task, at_least a threshold for all, which_fail asks for those below it. scorer: which of several.
     value: which part of a score that has several. metric: which of the scorer's metrics, if it is a mean of its scores;
-    `mean` certifies the mean score whatever the metrics are.
+    `mean` certifies the mean score whatever the metrics are. target: expected, for models that answer anew every time:
+    samples are run again, each draw in as many epochs as the run has (the default with several epochs, or at a
+    temperature above 0); or benchmark: what is certified holds of these very answers.
 
     One Task object evaluates one model: call this once for each.
     """
@@ -71,9 +79,11 @@ def certify(
     judge, name = _choose_scorer(task, scorer)
     metrics = scorer_metrics(judge) if task.metrics is None else task.metrics
     pool = SamplePool.of(task.dataset, by)
-    check_measure(name, metrics, value, metric, [one.metadata for one in pool.samples[:20]])
+    shown = check_measure(name, metrics, value, metric, [one.metadata for one in pool.samples[:20]])
     past = None if history is None else read_history(history, pool.contents, name, value)
-    source = CertifiedSource(task, pool, wish, name, value, past)
+    if target not in (None, "benchmark", "expected"):
+        raise InvalidInput("target", "benchmark or expected", target)
+    source = CertifiedSource(task, pool, wish, name, value, past, shown, target)
     key = uuid4().hex[:12]
     LIVE[key] = source
     _show_interval(task, judge, metrics, key, is_unequal=by is not None or bool(past and past.logs))
@@ -115,8 +125,11 @@ def _show_interval(task: Task, judge: Any, metrics: Any, key: str, *, is_unequal
 
 def check_measure(
     scorer: str, metrics: Any, value: str | None, metric: str | None, about: Sequence[Any]
-) -> None:
-    """Refuse to certify what is not the figure that the task itself reports. about: the metadata of some samples."""
+) -> Any | None:
+    """Refuse to certify what is not the figure that the task itself reports; return the metric that reports it.
+
+    about: the metadata of some samples. None: no metric reports it.
+    """
     parts = dict(_declared_parts(metrics))
     if parts and value is None:
         raise several(scorer, parts)
@@ -124,17 +137,15 @@ def check_measure(
     if parts and not of_part:
         raise InvalidInput("value", f"a score of {scorer}: {', '.join(parts)}", value)
     if value is not None and not parts:
-        return  # its metrics, whatever they are, are about all parts together
+        return None  # its metrics, whatever they are, are about all parts together
     own = {registry_unqualified_name(one): one for one in (of_part if parts else metrics)}
     named = [name for name in own if name not in SPREADS]
     if metric is not None and metric not in (MEAN, *named):
         raise InvalidInput("metric", "one of " + ", ".join(dict.fromkeys([*named, MEAN])), metric)
     wanted = metric or next(iter(named), None)
     if wanted in own and not is_mean(own[wanted], about):
-        raise Misuse(
-            f"{scorer}'s metric {wanted} is not the mean of its scores, and only a mean can be certified: "
-            f"metric={MEAN} (-T cereval_metric={MEAN}) certifies the mean score instead, value= that of one part"
-        )
+        raise no_mean(scorer, own[wanted])
+    return own.get(wanted) if wanted is not None else None
 
 
 def _declared_parts(metrics: Any) -> Iterator[tuple[str, list[Any]]]:
@@ -158,12 +169,8 @@ def _gives_mean(metric: Any, scores: Sequence[Any], about: Sequence[Any]) -> boo
         )
         for number, score in enumerate(scores)
     ]
+    mean = sum(number_in(score) or 0.0 for score in scores) / len(scores)
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            found = metric(made_up)
+        return gives_mean(metric, made_up, mean)
     except Exception:
         return False  # it needs what only a real run has
-    mean = sum(number_in(score) or 0.0 for score in scores) / len(scores)
-    given = found.values() if isinstance(found, Mapping) else [found]
-    return any(isinstance(one, int | float) and isclose(one, mean, rel_tol=1e-9) for one in given)

@@ -6,6 +6,7 @@ What is not one number is refused: Inspect's own metrics would count it as 0.
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from cereval.integrations.inspect.source import CertifiedSource
     from cereval.integrations.question import Question
 
-NAME = "certified"
+NAME, MEAN = "certified", "mean"
 NOTE = "cereval"
 """The name of our note in the metadata of tasks and samples."""
 
@@ -35,6 +36,24 @@ def several(scorer: str, parts: Iterable[str]) -> NotOneNumber:
     return NotOneNumber(
         f"{scorer} gives several scores ({', '.join(parts)}): name one with value= (-T cereval_value=)"
     )
+
+
+def no_mean(scorer: str, metric: Any) -> NotOneNumber:
+    from cereval.integrations.inspect.host import registry_unqualified_name
+
+    return NotOneNumber(
+        f"{scorer}'s metric {registry_unqualified_name(metric)} is not the mean of its scores, and only a mean can be "
+        f"certified: metric={MEAN} (-T cereval_metric={MEAN}) certifies the mean score instead, value= that of one part"
+    )
+
+
+def gives_mean(metric: Any, scores: list[SampleScore], mean: float, *, apart: float = 1e-9) -> bool:
+    """Tell whether a metric, or one of several numbers that it gives, is the mean of scores."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = metric(scores)
+    given = found.values() if isinstance(found, Mapping) else [found]
+    return any(isinstance(one, int | float) and math.isclose(one, mean, abs_tol=apart) for one in given)
 
 
 def part_of(sample: Any, scorer: str, value: str | None) -> Score | None:

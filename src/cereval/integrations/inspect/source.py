@@ -10,14 +10,16 @@ from __future__ import annotations
 import hashlib
 import logging
 import sys
+from collections import Counter
 from dataclasses import dataclass, replace
+from statistics import fmean
 from typing import Any
 
 from inspect_ai import Task
 from inspect_ai.dataset import Sample
 from inspect_ai.hooks import Hooks, TaskEnd, TaskStart, hooks
 from inspect_ai.log import EvalSample, MetadataEdit, ProvenanceData, edit_eval_log, write_eval_log_async
-from inspect_ai.scorer import Score, ScoreReducer, mean_score
+from inspect_ai.scorer import SampleScore, Score, ScoreReducer, mean_score
 
 from cereval.errors import CerevalError, InvalidInput, shown
 from cereval.integrations.inspect.host import (
@@ -25,9 +27,18 @@ from cereval.integrations.inspect.host import (
     SampleSource,
     create_reducers,
     reducer_log_names,
+    registry_info,
 )
 from cereval.integrations.inspect.logs import CERTIFICATE, HEADLINE, PastLogs, content_of
-from cereval.integrations.inspect.scores import LIVE, NOTE, NotOneNumber, number_of, part_of
+from cereval.integrations.inspect.scores import (
+    LIVE,
+    NOTE,
+    NotOneNumber,
+    gives_mean,
+    no_mean,
+    number_of,
+    part_of,
+)
 from cereval.integrations.question import Hopeless, Question, Subject, Wish, question
 from cereval.questions.session import SEED_BITS
 from cereval.records import Draw
@@ -36,11 +47,20 @@ from cereval.text import printable
 TELLING = 3
 """So many of the first samples carry the whole question, so that a log can be recomputed from its samples alone."""
 
+AGAIN = "#"
+"""Before the number of times that a sample was run, in its id."""
+
 WINDOW = 10
 """Samples out at a time where neither --max-samples nor --max-connections is given: Inspect's own default."""
 
 MOST_UNWRITTEN = 10
 """Samples that Inspect keeps before it writes them to the log, unless a data set is small."""
+
+CHECKED = tuple(2**power for power in range(3, 20))
+"""After so many samples, and at the end, the task's own metric is held against the mean of their scores."""
+
+ROUNDED = 1e-4
+"""How far a metric that rounds what it shows may lie from the mean."""
 
 ONE_MODEL = "a certified Task object evaluates one model: call certify() once for each model"
 
@@ -89,10 +109,18 @@ class CertifiedSource(SampleSource):
     """Hand out what a session asks for, and tell it what came of it."""
 
     def __init__(
-        self, task: Task, pool: SamplePool, wish: Wish, scorer: str, value: str | None, past: PastLogs | None
+        self,
+        task: Task,
+        pool: SamplePool,
+        wish: Wish,
+        scorer: str,
+        value: str | None,
+        past: PastLogs | None,
+        metric: Any | None,
+        target: str | None = None,
     ) -> None:
-        self.task, self.pool, self.wish, self.past = task, pool, wish, past
-        self.scorer, self.value = scorer, value
+        self.task, self.pool, self.wish, self.past, self.target = task, pool, wish, past, target
+        self.scorer, self.value, self.metric = scorer, value, metric
         self.task_id: str | None = None
         self.refusal: str | None = None
         self.question: Question | None = None
@@ -101,6 +129,7 @@ class CertifiedSource(SampleSource):
         self._draws: dict[str, Draw] = {}
         self._seen: dict[str, dict[int, Score | None]] = {}
         self._flying = 0
+        self._times: Counter[int] = Counter()
 
     def noted(self, key: str) -> dict[str, Any]:
         """Return what the task's metadata says of its certification; a retry finds there which logs were the
@@ -117,7 +146,7 @@ class CertifiedSource(SampleSource):
 
     # -- when a run begins --------------------------------------------------------------------------------------
 
-    def begin(self, spec: Any, max_connections: int | None) -> None:
+    def begin(self, spec: Any, max_connections: int | None, temperature: float | None) -> None:
         """Open the session once the run is known: flags of the command line win over the task's own settings.
 
         An attempt of the same task, such as `eval-retry`, begins anew and draws the same again.
@@ -127,14 +156,14 @@ class CertifiedSource(SampleSource):
             return
         self.task_id, self.refusal, config = spec.task_id, None, spec.config
         try:
-            self._open(spec)
+            self._open(spec, temperature)
         except (CerevalError, PrerequisiteError) as error:
             self.refusal = str(error)
         self.epochs = config.epochs or 1
         self.window = config.max_samples or max_connections or WINDOW
-        self._draws, self._seen, self._flying = {}, {}, 0
+        self._draws, self._seen, self._flying, self._times = {}, {}, 0, Counter()
 
-    def _open(self, spec: Any) -> None:
+    def _open(self, spec: Any, temperature: float | None) -> None:
         config = spec.config
         if config.sample_id is not None:
             raise PrerequisiteError(
@@ -142,12 +171,15 @@ class CertifiedSource(SampleSource):
             )
         self.reducer = self._reducer_of(config.epochs_reducer)
         names, table = ([], None) if self.past is None else self.past.table(spec.model, spec.metadata or {})
+        random = (config.epochs or 1) > 1 or bool(temperature)
         judged = {"name": self.scorer, "host": "inspect", "epochs": config.epochs or 1}
         subject = Subject(
             model=spec.model,
             data=str(spec.dataset.name or spec.task),
             contents=self.pool.contents,
             scorer=judged if self.value is None else {**judged, "value": self.value},
+            target=self.target or ("expected" if random else "benchmark"),
+            temperature=temperature,
             labels=self.pool.labels,
             history=table,
             history_names=names,
@@ -217,12 +249,16 @@ class CertifiedSource(SampleSource):
         return [self._sample(draw) for draw in fresh]
 
     def _sample(self, draw: Draw) -> Sample:
+        """Return the sample of a draw; one that comes again has an id of its own."""
         sample = self.pool.samples[draw.item]
-        self._draws[str(sample.id)] = draw
+        self._times[draw.item] += 1
+        times = self._times[draw.item]
+        key = sample.id if times == 1 else f"{sample.id}{AGAIN}{times}"
+        self._draws[str(key)] = draw
         note: dict[str, Any] = {"draw": draw.index, "item": draw.item, "probability": draw.probability}
         if draw.index < TELLING:
             note |= self._asked().as_dict()
-        return sample.model_copy(update={"metadata": {**(sample.metadata or {}), NOTE: note}})
+        return sample.model_copy(update={"id": key, "metadata": {**(sample.metadata or {}), NOTE: note}})
 
     def _settled(self, key: str, epoch: int, score: Score | None, why: str) -> list[Sample]:
         """Note what came of one epoch; tell the session once all are in."""
@@ -237,11 +273,41 @@ class CertifiedSource(SampleSource):
         try:
             number = number_of(self.reducer(scores)) if len(scores) == self.epochs else None
             asked.tell(self._draws[key], number, why)
+            if asked.session.done or asked.session.n_evaluated in CHECKED:
+                self._check_metric()
         except (Hopeless, NotOneNumber) as error:
             raise self._refused(str(error)) from None
         except CerevalError as error:
             raise PrerequisiteError(f"sample {key}: {error}") from None
         return self._more()
+
+    def _check_metric(self) -> None:
+        """Refuse where the figure that the task reports turns out to be no mean of its scores.
+
+        A metric may leave samples out, or weigh them, by what only real ones have.
+        """
+        if self.metric is None:
+            return
+        told, numbers = list[SampleScore](), list[float]()
+        by_epoch = registry_info(self.metric).metadata.get("scores") == "unreduced"
+        for key, epochs in self._seen.items():
+            scores = [score for score in epochs.values() if score is not None]
+            reduced = self.reducer(scores) if scores else None
+            number = None if reduced is None else number_of(reduced)
+            if reduced is None or number is None:
+                continue
+            numbers.append(number)
+            metadata = self.pool.samples[self._draws[key].item].metadata
+            told += [
+                SampleScore(score=one, sample_id=key, sample_metadata=metadata)
+                for one in (scores if by_epoch else [reduced])
+            ]
+        try:
+            is_mean = not told or gives_mean(self.metric, told, fmean(numbers), apart=ROUNDED)
+        except Exception:
+            return  # Inspect meets the same, and says so
+        if not is_mean:
+            raise no_mean(self.scorer, self.metric)
 
 
 def seed_of(task_id: str) -> int:
@@ -268,7 +334,8 @@ class Certificate(Hooks):
         source = find_source(data.spec.metadata)
         if source is not None:
             connections = data.plan.config.max_connections or data.spec.model_generate_config.max_connections
-            source.begin(data.spec, connections)
+            own, given = data.plan.config.temperature, data.spec.model_generate_config.temperature
+            source.begin(data.spec, connections, given if own is None else own)
             if source.refusal is None:
                 _write_less_often(data.spec, len(source.pool.samples))
 
@@ -287,7 +354,8 @@ class Certificate(Hooks):
         data.log.log_updates = edited.log_updates
         data.log.recompute_tags_and_metadata()
         await write_eval_log_async(data.log, header_only=data.log.location.endswith(".eval"))
-        print(printable(headline), file=sys.stderr)
+        luck = [note for note in source.question.result.notes if note.startswith("warning")]
+        print(*map(printable, (headline, *luck)), sep="\n", file=sys.stderr)
         if data.log.status == "success":
             del LIVE[data.log.eval.metadata[NOTE]["key"]]
 

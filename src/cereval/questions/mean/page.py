@@ -34,7 +34,10 @@ def mean_page(story: Story) -> Additions:
     result = story.result
     assert isinstance(result, Result)
     whole = f"Had all {result.n_items:,} questions been asked, the score would lie"
-    what = whole if result.target == "benchmark" else f"The mean over the target {result.target} lies"
+    fresh = f"The mean of fresh answers to these {result.n_items:,} questions lies"
+    what = {"benchmark": whole, "expected": fresh}.get(
+        result.target, f"The mean over the target {result.target} lies"
+    )
     between = said(f"{what} between <b>{{}}</b> and <b>{{}}</b>.", *outwards(result.lower, result.upper))
     return Additions(
         says=() if result.guarantee == "heuristic" else (between,),
