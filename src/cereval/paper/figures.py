@@ -428,7 +428,8 @@ def printed_reaches(
 ) -> list[Reached]:
     """Run one of the paper's methods on recorded scores, for every eps at once.
 
-    >>> [r.items for r in printed_reaches("seq", np.ones(5000), [0.1, 0.05], seed=0)]
+    >>> import numpy
+    >>> [r.items for r in printed_reaches("seq", numpy.ones(5000), [0.1, 0.05], seed=0)]
     [915, 3799]
     """
     pool = Pool.build(len(scores), embeddings=embeddings, groups=groups)
