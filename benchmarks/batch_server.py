@@ -94,6 +94,7 @@ def _text(line: dict[str, Any]) -> str:
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    wbufsize = -1  # head and body in one packet: the second of two waits 40 ms for the first one's receipt
     server: Provider
 
     def do_GET(self) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from benchmarks.model_server import FaultKind, Faults, FaultyModel, Handler, _response, serve_locally
+from tests.waiting import turns
 
 from cereval.errors import CallError, InvalidInput
 from cereval.models import ModelOptions, open_model
@@ -235,11 +236,11 @@ def test_a_cancelled_call_is_not_tried_again() -> None:
             model = open_openai("m", base_url=url, retries=QUICK)
             call = asyncio.create_task(model.answer(chat("1+1")))
             while not handler.requests:
-                await asyncio.sleep(0.01)
+                await asyncio.sleep(0)
             call.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await call
-            await asyncio.sleep(0.05)
+            await turns(20)
             await model.close()
 
     asyncio.run(cancel())

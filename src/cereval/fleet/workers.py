@@ -26,6 +26,9 @@ ATTEMPTS = 4
 
 TICK_S, LOOK_S = 0.2, 0.5
 
+WORKER = (sys.executable, "-P", "-m", "cereval.fleet.workers")
+"""The command of a worker. -P: a file of the current folder must not stand in for a module."""
+
 
 class Processes:
     def __init__(self, capacity: int) -> None:
@@ -92,10 +95,9 @@ def processes(capacity: int) -> Iterator[Processes]:
 
 
 def _started() -> subprocess.Popen[str]:
-    # -P: a file of the current folder must not stand in for a module. A session of its own: Ctrl-C reaches the driver
-    # alone, which passes it on.
+    # A session of its own: Ctrl-C reaches the driver alone, which passes it on.
     return subprocess.Popen(
-        [sys.executable, "-P", "-m", "cereval.fleet.workers"],
+        WORKER,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,

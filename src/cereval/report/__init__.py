@@ -249,8 +249,8 @@ def _frontier(story: Story) -> list[Section]:
     if found is None:
         return []
     caption = (
-        "Line: half the width of the interval after each result. Dashed: what a new run is expected to take that aims "
-        "at it from the start; going on with this one takes somewhat more. Across: results used, and what they cost."
+        "Line: half the width of the interval after each result of this run, which aimed at its end. Dashed, and ~ in "
+        "the table: what a new run is expected to take that aims at a precision from its start. Across: results used."
     )
     return [Section("What precision costs", pictures=found[0], table=found[1], caption=caption)]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from statistics import fmean
 from typing import Literal, NamedTuple
@@ -12,13 +12,13 @@ from cereval.plan import Plan
 from cereval.records import Result, Table
 from cereval.report import svg
 from cereval.report.story import Asked, Story
-from cereval.stats.planning import Scenario, eps_bought
+from cereval.stats.planning import Scenario, deadline_draws, eps_bought
 from cereval.text import money, rounded
 
 LADDER = (0.1, 0.05, 0.03, 0.02, 0.01, 0.005)
 """Half-widths that people ask for."""
 FARTHER = 2
-"""Steps of the ladder beyond what the run has reached."""
+"""Steps of the ladder on either side of what the run has reached."""
 LEAST = 20
 """Results from which on a forecast is worth a picture."""
 POINTS = 60
@@ -29,7 +29,6 @@ class Reached(NamedTuple):
 
     eps: float
     calls: int
-    is_expected: bool = False
 
 
 class CallPrice(NamedTuple):
@@ -47,43 +46,47 @@ def precision_costs(story: Story) -> tuple[dict[str, str], Table] | None:
     if plan is None or not known or len(taken) < LEAST or not taken[-1].eps:
         return None
     assert isinstance(result, Result)
-    ahead = _expected(plan, result, taken[-1])
+    scenario, last = _scenario(plan, result), taken[-1]
+    most = 4 * last.calls if scenario.target == "expected" else plan.n_items
+    if last.calls >= most:
+        return None
+    scale = last.eps / eps_bought(scenario, last.calls)
+    places = sorted({max(round(most * (number / POINTS) ** 2), 1) for number in range(1, POINTS + 1)})
+    expected = [Reached(scale * eps_bought(scenario, calls), calls) for calls in places]
     price = _call_price(story, plan)
     pictures = {
-        name: svg.frontier(taken, ahead, width, price.live or price.batch)
+        name: svg.frontier(taken, expected, width, price.live or price.batch)
         for name, width in (("wide", 720), ("narrow", 340))
     }
-    rows = [_row(one, price) for one in _ladder(taken, ahead)]
+    rows = [
+        _row(one, price, is_expected=one is not last)
+        for one in sorted([last, *_ladder(scenario, last, scale)])
+    ]
     header = ("precision", "calls", "cost", "by batch")
     columns = 4 if price.batch else 3 if price.live else 2
-    return pictures, Table(header[:columns], [row[:columns] for row in rows], numbers=(0, 1, 2, 3))
+    return pictures, Table(header[:columns], [row[:columns] for row in rows[::-1]], numbers=(0, 1, 2, 3))
 
 
-def _expected(plan: Plan, result: Result, last: Reached) -> list[Reached]:
-    """Forecast a new run, scaled to what this one has reached, to all questions or four times as many calls."""
+def _scenario(plan: Plan, result: Result) -> Scenario:
     target: Literal["expected", "benchmark"] = "expected" if plan.target == "expected" else "benchmark"
-    scenario = Scenario(plan.n_items, mean=result.estimate, confidence=plan.confidence, target=target)
-    most = 4 * last.calls if target == "expected" else plan.n_items
-    if most <= last.calls:
-        return []
-    scale = last.eps / eps_bought(scenario, last.calls)
-    places = {last.calls + round((most - last.calls) * number / POINTS) for number in range(POINTS + 1)}
-    return [Reached(scale * eps_bought(scenario, calls), calls, True) for calls in sorted(places)]
+    return Scenario(plan.n_items, mean=result.estimate, confidence=plan.confidence, target=target)
 
 
-def _ladder(taken: Sequence[Reached], ahead: Sequence[Reached]) -> list[Reached]:
-    """Return the steps of the ladder that the run has passed, what it has reached, and the next ones."""
-    last = taken[-1]
-    passed = [
-        next(one for one in taken if one.eps <= eps)._replace(eps=eps) for eps in LADDER if eps > last.eps
-    ]
-    farther = [eps for eps in LADDER if eps < last.eps][:FARTHER]
-    found = [next(((eps, one) for one in ahead if one.eps <= eps), None) for eps in farther]
-    return [*passed, last, *(one._replace(eps=eps) for eps, one in filter(None, found))]
+def _ladder(scenario: Scenario, last: Reached, scale: float) -> Iterator[Reached]:
+    """Return what new runs are expected to take, in the proportion of what this one took to its own forecast."""
+    near = [eps for eps in LADDER if eps > last.eps and rounded(eps) != rounded(last.eps)][-FARTHER:]
+    for eps in (
+        *near,
+        *[eps for eps in LADDER if eps < last.eps and rounded(eps) != rounded(last.eps)][:FARTHER],
+    ):
+        draws = deadline_draws(scenario.variance_or_worst, scenario.skew, eps / scale, scenario.delta)
+        calls = scenario.calls(draws)
+        if calls is not None:
+            yield Reached(eps, calls)
 
 
-def _row(one: Reached, price: CallPrice) -> list[str]:
-    about = "about " if one.is_expected else ""
+def _row(one: Reached, price: CallPrice, *, is_expected: bool) -> list[str]:
+    about = "~" if is_expected else ""
     costs = [None if each is None else one.calls * each for each in price]
     return [f"±{rounded(one.eps)}", f"{about}{one.calls:,}", *(f"{about}{money(cost)}" for cost in costs)]
 

@@ -70,16 +70,16 @@ class Point(Protocol):
 
 
 def frontier(
-    taken: Sequence[Point], ahead: Sequence[Point], width: int, usd_each: float | None, height: int = 260
+    taken: Sequence[Point], expected: Sequence[Point], width: int, usd_each: float | None, height: int = 260
 ) -> str:
-    """Return half-widths over calls: a line for what was taken, dashed what is ahead; money below the calls."""
+    """Return half-widths over calls: a line for what was taken, dashed what is expected; money below the calls."""
     last = taken[-1]
     high = min(3 * last.eps, 0.5)
-    last_calls = max(one.calls for one in (*taken, *ahead))
-    frame = Frame(width, height, last_calls, 0.0, high, BOTTOM + (16 if usd_each else 0))
+    most_calls = max(one.calls for one in expected)
+    frame = Frame(width, height, most_calls, 0.0, high, BOTTOM + (16 if usd_each else 0))
     line, dashes = (
-        " ".join(f"{frame.x(one.calls):.1f},{frame.y(one.eps):.1f}" for one in points)
-        for points in (thinned([one for one in taken if one.eps <= high]), ahead)
+        " ".join(f"{frame.x(one.calls):.1f},{frame.y(one.eps):.1f}" for one in points if one.eps <= high)
+        for points in (thinned(taken), expected)
     )
     parts = [
         *_grid(frame, "±", usd_each),
@@ -152,9 +152,8 @@ def _grid(frame: Frame, sign: str = "", usd_each: float | None = None) -> list[s
         x, y = frame.x(calls), frame.height - 10 - (frame.bottom - BOTTOM)
         parts.append(f'<text class="tick {where}" x="{x:.1f}" y="{y}">{calls:,.0f}</text>')
         if usd_each:
-            parts.append(
-                f'<text class="tick {where}" x="{x:.1f}" y="{y + 16}">{money(calls * usd_each)}</text>'
-            )
+            usd = money(calls * usd_each) if calls else "$0"
+            parts.append(f'<text class="tick {where}" x="{x:.1f}" y="{y + 16}">{usd}</text>')
     return parts
 
 
