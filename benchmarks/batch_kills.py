@@ -37,10 +37,15 @@ from cereval.models.client import Client
 from cereval.runner import batches, loop
 from cereval.store.sql import SqlStore
 
+MODELS = {
+    "anthropic": "anthropic/claude-sonnet-4-5",
+    "mistral": "mistral/mistral-large-latest",
+    "together": "together/meta-llama/Llama-3.3-70B-Instruct-Turbo",
+}
 ITEMS, EPS = 600, 0.1
 TRUTH_SEED = 0
 FATES = ("completed", "completed", "expired", "cancelled", "errors", "lost")
-KINDS = ("openai", "anthropic")
+KINDS = ("openai", "anthropic", "mistral", "together")
 WRITES = ("mark", "add_answers", "add_draws")
 AGAIN = 0.5
 """Chance that a process is killed once more."""
@@ -93,12 +98,13 @@ def hurry() -> None:
 
 def place(kind: str, url: str) -> list[str]:
     """Return the model of a kind of provider, and have it be asked at an address."""
-    os.environ |= {"OPENAI_API_KEY": "sk-o", "ANTHROPIC_API_KEY": "sk-a"}
+    variable = f"{kind.upper()}_API_KEY"
+    os.environ[variable] = "sk-test"
     if kind == "openai":
         return ["--model", "openai/m", "--base-url", url]
-    moved = {**openai_model.PROVIDERS, "anthropic": openai_model.Provider(url, "ANTHROPIC_API_KEY")}
+    moved = {**openai_model.PROVIDERS, kind: openai_model.Provider(url, variable)}
     openai_model.PROVIDERS = models.PROVIDERS = moved  # type: ignore[attr-defined]
-    return ["--model", "anthropic/claude-sonnet-4-5"]
+    return ["--model", MODELS[kind]]
 
 
 def die_at(step: int) -> None:
@@ -197,10 +203,10 @@ def main(runs: int, minutes: float | None, out: Path | None) -> None:
         for number in range(runs):
             if minutes is not None and time.monotonic() - started > 60 * minutes:
                 break
-            # Strides of 7 meet every step of the first 120 once in 240 runs, early and late ones alike.
-            step = 7 * (number // 2) % MOST_STEPS
+            # Strides of 7 meet early and late steps alike, and each of the first 120 once in 120 runs of a kind.
+            step = 7 * (number // len(KINDS)) % MOST_STEPS
             with tempfile.TemporaryDirectory() as folder:
-                found.append(kill_run(Path(folder), url, KINDS[number % 2], step, number))
+                found.append(kill_run(Path(folder), url, KINDS[number % len(KINDS)], step, number))
     rows = []
     for kind in KINDS:
         own = [one for one in found if one.kind == kind]

@@ -1,5 +1,5 @@
-"""A stand-in for the batches of OpenAI and Anthropic: states, delays, lost and late answers, and a ledger of what was
-paid for.
+"""A stand-in for the batches of OpenAI, Mistral, Together and Anthropic: states, delays, lost and late answers, and a
+ledger of what was paid for.
 
     python -m benchmarks.batch_server
 
@@ -21,6 +21,13 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 STEPS = ("validating", "in_progress", "finalizing")
+MISTRAL = {
+    "validating": "QUEUED",
+    "in_progress": "RUNNING",
+    "finalizing": "RUNNING",
+    "completed": "SUCCESS",
+    "expired": "TIMEOUT_EXCEEDED",
+}
 
 
 class Provider(ThreadingHTTPServer):
@@ -87,6 +94,7 @@ def _text(line: dict[str, Any]) -> str:
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    wbufsize = -1  # head and body in one packet: the second of two waits 40 ms for the first one's receipt
     server: Provider
 
     def do_GET(self) -> None:
@@ -123,21 +131,41 @@ class _Handler(BaseHTTPRequestHandler):
             case "POST", ["fates"]:
                 server.forget(json.loads(body))
                 return 200, {}
-            case "POST", ["files"]:
+            case "POST", ["files"] | ["files", "upload"]:
                 kind = f"content-type: {self.headers['content-type']}\r\n\r\n".encode()
                 sent: list[Any] = BytesParser().parsebytes(kind + body).get_payload()  # type: ignore[assignment]
                 file = f"file_{len(server.files)}"
                 server.files[file] = next(one.get_payload(decode=True) for one in sent if one.get_filename())
+                fields = {
+                    one.get_param("name", header="content-disposition"): one.get_payload() for one in sent
+                }
+                if parts[1:]:
+                    assert (fields["purpose"], fields["file_type"]) == ("batch-api", "jsonl")
+                    assert fields["file_name"].endswith(".jsonl")
+                else:
+                    assert fields["purpose"] == "batch"
                 return 200, {"id": file, "object": "file"}
-            case "POST", ["batches"]:
+            case "POST", ["batches"] | ["batch", "jobs"]:
                 asked = json.loads(body)
-                lines = [json.loads(line) for line in server.files[asked["input_file_id"]].splitlines()]
-                return self._ordered(server.order(lines, input_file_id=asked["input_file_id"]), _openai)
-            case "GET", ["batches"]:
-                return 200, _page([_openai(one) for one in server.batches.values()])
-            case "GET", ["batches", number]:
+                (file,) = asked.get("input_files") or (asked["input_file_id"],)
+                lines = [json.loads(line) for line in server.files[file].splitlines()]
+                # Together takes no mark of ours, and Mistral one model for all lines.
+                way = "mistral" if parts[1:] else "openai" if "metadata" in asked else "together"
+                assert way != "mistral" or {line["body"]["model"] for line in lines} == {asked["model"]}
+                batch = server.order(lines, input_file_id=file, way=way)
+                wrap: Any = (lambda one: {"job": _described(one)}) if way == "together" else _described
+                return self._ordered(batch, wrap)
+            case "GET", ["batches"] | ["batch", "jobs"]:
+                rows = [_described(one) for one in server.batches.values()]
+                if any(one["way"] == "together" for one in server.batches.values()):
+                    return 200, rows
+                asked_page = int((re.findall(r"[?&]page=(\d+)", self.path) or ["0"])[0])
+                if parts[1:]:
+                    return 200, {"data": rows[::-1][100 * asked_page :][:100], "total": len(rows)}
+                return 200, _page(rows)
+            case "GET", ["batches", number] | ["batch", "jobs", number]:
                 batch = server.batches[number]
-                return 200, _openai(batch, server.look(batch))
+                return 200, _described(batch, server.look(batch))
             case "GET", ["files", file, "content"]:
                 way, _, number = file.partition("_")
                 return 200, self._openai_results(server.batches[f"batch_{number}"], way)
@@ -210,6 +238,28 @@ class _Handler(BaseHTTPRequestHandler):
 
 def _usage() -> dict[str, int]:
     return {"prompt_tokens": 100, "completion_tokens": 10, "total_tokens": 110}
+
+
+def _described(batch: dict[str, Any], has_ended: bool = False) -> dict[str, Any]:
+    """Describe a batch as its provider does."""
+    found, way = _openai(batch, has_ended), batch["way"]
+    if way == "openai":
+        return found
+    problem = [str(one["message"]) for one in found.pop("errors", {}).get("data", ())]
+    if way == "together":
+        when = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(batch["at"]))
+        return found | {
+            "status": found["status"].replace("finalizing", "in_progress").upper(),
+            "created_at": when,
+            "error": "; ".join(problem) or None,
+        }
+    names = {"output_file_id": "output_file", "error_file_id": "error_file"}
+    return {
+        **{names.get(name, name): value for name, value in found.items() if name != "input_file_id"},
+        "status": MISTRAL.get(found["status"], found["status"].upper()),
+        "input_files": [found["input_file_id"]],
+        "errors": [{"message": one, "count": 1} for one in problem],
+    }
 
 
 def _openai(batch: dict[str, Any], has_ended: bool = False) -> dict[str, Any]:

@@ -6,7 +6,7 @@
 AlpacaEval's recorded preferences (--data) stand for the people: a label is 1 where the model's answer was preferred to
 the reference. The judge gives a grade from 1 to 10: for a share of the items (`agrees`) that of the recorded
 preference, for the others that of another item. A run misses when the truth is outside its interval; delta = .05.
-The second table is what the same labels prove of the judge (`cereval judge`).
+What labels prove of the judge: `python -m benchmarks.judges`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import click
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.coverage import DELTA, most_misses
+from benchmarks.coverage import most_misses
 from benchmarks.parallel import CORES, run_all
 from benchmarks.past_tables import varying_models
 from benchmarks.side_information import DATA
@@ -26,9 +26,6 @@ from benchmarks.tables import markdown, publish
 from cereval.paper.benchmarks import load
 from cereval.questions.mean.goal import Estimate
 from cereval.questions.mean.session import Session
-from cereval.records import Interval
-from cereval.report.judge import FOR_VERDICTS, PASS_MARK, Game, tell_with
-from cereval.stats.verdicts import NAMES, Share, measures
 
 FOLDER = "alpaca_eval"
 GRADES = 9
@@ -57,14 +54,11 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What one run took, and the half-widths of what it proves of the judge; none where there is no judge."""
+    """What one run took."""
 
     job: Job
     labels: int
     missed: bool
-    widths: tuple[float, ...] = ()
-    misjudged: bool = False
-    """Whether an interval of a measure misses its truth."""
 
 
 def judge_of(preferences: NDArray[np.float64], agrees: float, seed: int) -> NDArray[np.float64]:
@@ -87,27 +81,12 @@ def play(job: Job) -> Run:
     history = None if grades is None else grades[:, None]
     method = "uniform" if grades is None else "auto"
     session = Session(len(labels), goal=Estimate(job.eps), method=method, seed=job.seed, history=history)
-    groups = (
-        () if grades is None else (np.flatnonzero(grades >= PASS_MARK), np.flatnonzero(grades < PASS_MARK))
-    )
-    games = [Game(group, FOR_VERDICTS / 2 * DELTA, lambda _, score: score) for group in groups]
     while not session.done:
         for draw in session.ask(1):
-            tell_with(games, session, draw, (float(labels[draw.item]),))
+            session.tell(draw, float(labels[draw.item]))
     result, truth = session.result(), float(labels.mean())
     inside = result.lower - SLACK <= truth <= result.upper + SLACK
-    missed = not inside or result.stopped == "contradiction"
-    if not games:
-        return Run(job, result.n_evaluated, missed)
-    found = measures(games[0].share(), games[1].share())
-    means = [float(labels[group].mean()) if len(group) else 0.5 for group in groups]
-    exact = [Share(len(group), mean, Interval(mean, mean)) for group, mean in zip(groups, means, strict=True)]
-    misjudged = any(
-        not one.lower - SLACK <= true.estimate <= one.upper + SLACK
-        for one, true in zip(found, measures(*exact), strict=True)
-    )
-    widths = tuple((one.upper - one.lower) / 2 for one in found)
-    return Run(job, result.n_evaluated, missed, widths, misjudged)
+    return Run(job, result.n_evaluated, not inside or result.stopped == "contradiction")
 
 
 def row(runs: list[Run], eps: float) -> list[object]:
@@ -122,14 +101,6 @@ def row(runs: list[Run], eps: float) -> list[object]:
         for way, mean in means.items()
     ]
     return [f"± {eps:.0%}", *cells]
-
-
-def judge_row(runs: list[Run], way: str, eps: float) -> list[object]:
-    """One line of the second table: labels, and the mean half-widths of what they prove of the judge."""
-    of = [one for one in runs if (one.job.way, one.job.eps) == (way, eps)]
-    widths = np.mean([one.widths for one in of], axis=0)
-    labels = np.mean([one.labels for one in of])
-    return [way, f"± {eps:.0%}", f"{labels:.0f}", *(f"± {width:.3f}" for width in widths)]
 
 
 @click.command()
@@ -160,18 +131,7 @@ def main(data: Path, quick: bool, cores: int, out: Path | None) -> None:
         f"Mean labels of 805, over {len(models)} models of AlpacaEval and {seeds} seeds; in brackets the share of what "
         f"uniform draws need. Missed: {missed} of {len(runs)} runs (at most {most_misses(len(runs))} allowed)."
     )
-    judged = [one for one in runs if one.widths]
-    second = markdown(
-        ["judge", "goal", "labels", *NAMES],
-        [judge_row(runs, way, eps) for way in WAYS if way != "uniform" for eps in WIDTHS],
-    )
-    misjudged = sum(one.misjudged for one in judged)
-    about_judges = (
-        "What the same labels prove of the judge, all at once, as half-widths of intervals. A measure missed in "
-        f"{misjudged} of {len(judged)} runs (at most {most_misses(len(judged), FOR_VERDICTS * DELTA)} allowed)."
-    )
-    tables = f"{about}\n\n{table}\n\n{about_judges}\n\n{second}"
-    publish("Labels by people with a judge for all", "benchmarks.people", tables, out)
+    publish("Labels by people with a judge for all", "benchmarks.people", f"{about}\n\n{table}", out)
 
 
 if __name__ == "__main__":

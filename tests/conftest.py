@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import os
 import random
+import shutil
 import sys
+import tempfile
 from collections.abc import Iterator
+from itertools import count
+from pathlib import Path
 
 import pytest
 from _pytest import pytester as nested
@@ -16,12 +20,19 @@ from hypothesis import settings
 for _library in ("OPENBLAS", "OMP", "MKL"):
     os.environ.setdefault(f"{_library}_NUM_THREADS", "1")
 
+# Databases wait for the disk at every commit. Where memory can hold all files of the tests, nobody waits.
+MEMORY = Path("/dev/shm")
+if os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free > 4 * 2**30:
+    os.environ.setdefault("TMPDIR", str(MEMORY))
+    tempfile.tempdir = None
+
 from cereval.runner.loop import GRACE_S  # noqa: E402
 
 settings.register_profile("fixed", derandomize=True, deadline=None)
 settings.load_profile("fixed")
 
 
+SETTINGS = count()
 DRAWS_SEEDS = "cereval.questions.session.randbits"
 
 
@@ -48,8 +59,10 @@ def wait_for_calls_in_flight(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(autouse=True)
 def own_settings(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Give every test an empty folder of settings: what one test types is not trusted in the next."""
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.mktemp("settings")))
+    """Give every test a folder of settings that is not there yet: what one test types is not trusted in the next."""
+    # Not `mktemp`, which reads the folder of all tests to find the next number.
+    folder = tmp_path_factory.getbasetemp() / "settings" / str(next(SETTINGS))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(folder))
 
 
 @pytest.fixture

@@ -230,8 +230,7 @@ def about_luck(plan: Plan) -> tuple[str, ...]:
     if plan.target != "benchmark" or not random:
         return ()
     return (
-        f"warning: {', '.join(random)} may answer differently next time; what is certified holds of these very "
-        "answers, not of fresh ones",
+        f"warning: {', '.join(random)} may answer differently next time; the result is about the answers given now",
     )
 
 

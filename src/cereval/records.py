@@ -24,8 +24,8 @@ Target = Literal["benchmark", "population", "expected", "weighted"]
 """Which mean a result is about (docs/guarantee.md)."""
 
 ABOUT: Mapping[str, str] = {
-    "population": "about all questions of the kind that these are a sample of",
-    "expected": "about the mean over the model's own randomness too",
+    "population": "about all questions of this kind",
+    "expected": "about all answers the model could give",
     "weighted": "about the weighted mean",
 }
 """What a result of a target is about; of `benchmark`, the questions that were counted."""

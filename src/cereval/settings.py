@@ -315,8 +315,8 @@ class HistoryOptions(TypedDict, total=False):
     history: Annotated[
         Texts,
         Option(
-            "What is known of the questions beforehand: `store` (earlier runs on the same questions, the default) or "
-            "`none`; of recorded scores `others`, columns or a file.  May be repeated.",
+            "Where forecasts come from: `store` (earlier runs on the same questions, the default) or `none`; with "
+            "recorded scores also `others` (all other columns), a column or a file.  May be repeated.",
             metavar="store|none|others|COLUMN|FILE",
             off="--no-history",
         ),
@@ -397,8 +397,9 @@ class MeanOptions(
     target: Annotated[
         Text,
         Option(
-            "What the mean is over: these items (benchmark), the population they came from, or also the model's own "
-            "randomness (expected).  [default: expected at a temperature other than 0, else benchmark]",
+            "What the mean is over: benchmark: these questions. population: all questions of this kind, if these are a "
+            "random sample. expected: all answers the model could give to these questions.  [default: expected at a "
+            "temperature other than 0, else benchmark]",
             metavar="NAME",
         ),
     ]
@@ -458,9 +459,9 @@ class CompareOptions(
     target: Annotated[
         Literal["benchmark", "population", "expected"],
         Option(
-            "benchmark: the difference on these very questions. population: on all of their kind, of which they are a "
-            "sample. expected: of fresh answers to these questions.  [default: expected at a temperature other than 0, "
-            "else benchmark]",
+            "What the difference is over: benchmark: these questions. population: all questions of this kind, if these "
+            "are a random sample. expected: all answers the models could give to these questions.  [default: expected "
+            "at a temperature other than 0, else benchmark]",
         ),
     ]
     tie: Annotated[
@@ -475,8 +476,8 @@ class CompareOptions(
     not_worse: Annotated[
         Number,
         Option(
-            "Instead: is the first, say a new version, not worse than the second by more than EPS? 0: at least as "
-            "good? In CI with --fresh.",
+            "Instead: is the first candidate at most EPS worse than the second? 0: at least as good? In CI with "
+            "--fresh.",
             metavar="EPS",
         ),
     ]
@@ -484,8 +485,8 @@ class CompareOptions(
         Text,
         Option(
             "Instead of a second candidate: what an earlier run answered, by its id, name or tag; `last` is the newest "
-            "that ended on these questions. Kept answers cost nothing; the new candidate is asked anew, unless --reuse "
-            "or --max-age says otherwise.",
+            "that ended on these questions. Its stored answers cost nothing; the new candidate gets fresh calls, "
+            "unless --reuse or --max-age says otherwise.",
             metavar="RUN|NAME|last",
         ),
     ]
@@ -497,7 +498,7 @@ class FreshOptions(TypedDict, total=False):
     target: Annotated[
         Literal["benchmark", "expected"],
         Option(
-            "benchmark: the means on these very questions. expected: of fresh answers to these questions.  "
+            "What the means are over: benchmark: these questions. expected: all answers the models could give.  "
             "[default: expected at a temperature other than 0, else benchmark]",
         ),
     ]
@@ -559,8 +560,8 @@ class ExtendOptions(CandidateOptions, CommonOptions, total=False):
     target: Annotated[
         Literal["benchmark", "population"],
         Option(
-            "benchmark: each version's own mean, whatever the new items are. population: that of the source which "
-            "all versions are a sample of.",
+            "What the means are over: benchmark: each version's questions. population: all questions of this kind, if "
+            "every version is a random sample of them.",
             default="benchmark",
         ),
     ]

@@ -37,6 +37,7 @@ class Server(ThreadingHTTPServer):
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    wbufsize = -1  # head and body in one packet: the second of two waits 40 ms for the first one's receipt
     server: Server
 
     def do_POST(self) -> None:

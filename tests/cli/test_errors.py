@@ -159,12 +159,15 @@ def test_a_wrong_address_fails_in_seconds_and_the_run_can_go_on(
     assert main([*resumed, "--eps", "0.2"]) == 0
 
 
-def test_a_wrong_key_says_so_and_is_nowhere(folder: Path, tmp_path: Path) -> None:
+def test_a_wrong_key_says_so_and_is_nowhere(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The server echoes the key that it refuses."""
     with served(folder / "key.json", "--key", "another") as url:
         flags = run_flags(folder / "questions.jsonl", url, tmp_path / "runs.db")
         done = call("run", *flags, "--display", "plain", OPENAI_API_KEY=SECRET)
-        right = call("run", *replacing(flags, "--eps", "0.2"), OPENAI_API_KEY="another")
+        monkeypatch.setenv("OPENAI_API_KEY", "another")
+        assert main(["run", *replacing(flags, "--eps", "0.2")]) == 0
     assert done.returncode == 1
     assert done.stdout == ""
     assert done.stderr.splitlines()[-1].startswith(
@@ -172,7 +175,6 @@ def test_a_wrong_key_says_so_and_is_nowhere(folder: Path, tmp_path: Path) -> Non
     )
     assert SECRET not in done.stderr
     assert not any(SECRET.encode() in file.read_bytes() for file in tmp_path.rglob("*") if file.is_file())
-    assert right.returncode == 0, right.stderr
 
 
 def test_a_locked_database_says_so(

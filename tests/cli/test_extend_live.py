@@ -6,17 +6,20 @@ Kills, budgets and forgers: test_kinds_live.py.
 from __future__ import annotations
 
 import json
+from importlib import import_module
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from tests.cli.live import process, run, settled, write
+from tests.cli.live import run, settled, write
 from tests.questions.replays import replay_growing
 
 from cereval.cli.main import main
 from cereval.datasets.read import read_dataset
 from cereval.models.scripted import ScriptedModel
 from cereval.questions.mean.goal import Estimate
+from cereval.runner import loop
 from cereval.runner.recall import recall_run
 from cereval.store.base import open_store
 
@@ -104,8 +107,9 @@ def test_a_version_is_extended_by_one_process_at_a_time(capsys: pytest.CaptureFi
     _, first = run(capsys, "extend", "first.jsonl", *MODEL, *SEEDED, "--store", "sqlite:///a.db")
     store = open_store("sqlite:///a.db")
     with store.hold(first["run_id"]):
-        refused = process(".", "extend", first["run_id"], "--data", "new.jsonl", "--store", "sqlite:///a.db")
-        assert refused.wait() == 1
+        line = ["extend", first["run_id"], "--data", "new.jsonl", "--store", "sqlite:///a.db"]
+        code, refused = run(capsys, *line)
+        assert (code, "another process works on" in refused["error"]) == (1, True)
     store.close()
 
 
@@ -154,12 +158,17 @@ def test_a_larger_sample_of_one_population_asks_only_what_the_goal_lacks(
 def test_a_version_that_has_not_ended_is_resumed_before_it_is_extended(
     data: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    """By a clock that goes on by a second for each call."""
     Path("lazy_model.py").write_text(
-        "import time\n\ndef answer(messages):\n    time.sleep(0.01)\n    return 'x'\n"
+        "calls = []\n\ndef answer(messages):\n    calls.append(messages)\n    return 'x'\n"
     )
     monkeypatch.syspath_prepend(str(data.parent))
-    flags = ("--model", "python:lazy_model:answer", "--max-minutes", "0.005", "-j", "1", "--eps", "0.02")
-    code, facts = run(capsys, "extend", "first.jsonl", *flags)
+    calls = import_module("lazy_model").calls
+    flags = ("--model", "python:lazy_model:answer", "--max-minutes", "0.25", "-j", "1", "--eps", "0.02")
+    with monkeypatch.context() as then:
+        then.setattr(loop, "time", SimpleNamespace(monotonic=lambda: float(len(calls))))
+        then.setattr(loop, "TICK_S", 0.01)
+        code, facts = run(capsys, "extend", "first.jsonl", *flags)
     assert (code, facts["stopped"]) == (3, "budget")
     assert main(["verify", facts["certificate"]]) == 0
     capsys.readouterr()
@@ -176,38 +185,40 @@ def test_worked_examples_do_not_become_questions(capsys: pytest.CaptureFixture[s
     assert [version["n_items"] for version in second["versions"]] == [FIRST - 3, ALL - 3]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (("first.jsonl", *MODEL, "--items", "s.csv"), "--items must be left out"),
-        (("first.jsonl", *MODEL, "--eps", "7"), "eps must be"),
-        (("task.yaml", *MODEL), "not a task file"),
-        ((*MODEL,), "DATA or SCORES must be given"),
-        (("--data", "first.jsonl"), "--model must be given"),
-        (("first.jsonl",), "--model must be given"),
-        (("RUN", "--data", "first.jsonl"), "has no new item"),
-        (("RUN", "--data", "new.jsonl", "--eps", "0.2"), "--eps must be left out for a new version"),
-        (("RUN", "--data", "new.jsonl", *MODEL), "--model must be left out for a new version"),
-        (("RUN", "--data", "changed.jsonl"), "is not what it was"),
-        (("OTHER", "--data", "new.jsonl"), "a run that `cereval extend` started"),
-        (("nothing", "--data", "new.jsonl"), "nothing"),
-    ],
-)
+WRONG: list[tuple[tuple[str, ...], str]] = [
+    (("first.jsonl", *MODEL, "--items", "s.csv"), "--items must be left out"),
+    (("first.jsonl", *MODEL, "--eps", "7"), "eps must be"),
+    (("task.yaml", *MODEL), "not a task file"),
+    ((*MODEL,), "DATA or SCORES must be given"),
+    (("--data", "first.jsonl"), "--model must be given"),
+    (("first.jsonl",), "--model must be given"),
+    (("RUN", "--data", "first.jsonl"), "has no new item"),
+    (("RUN", "--data", "new.jsonl", "--eps", "0.2"), "--eps must be left out for a new version"),
+    (("RUN", "--data", "new.jsonl", *MODEL), "--model must be left out for a new version"),
+    (("NAMED", "--data", "changed.jsonl"), "is not what it was"),
+    (("OTHER", "--data", "new.jsonl"), "a run that `cereval extend` started"),
+    (("nothing", "--data", "new.jsonl"), "nothing"),
+]
+
+
 @pytest.mark.usefixtures("data")
-def test_errors_are_one_line(
-    capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], words: str
-) -> None:
+def test_errors_are_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     rows = [{"id": str(n), "question": f"{n} + 4?", "answer": str(n + 4)} for n in range(60)]
     write(Path("named.jsonl"), rows)
     Path("task.yaml").write_text("data: first.jsonl\nmix: a=1\n")
     write(Path("changed.jsonl"), [{**rows[0], "answer": "5"}])
-    named = "named.jsonl" if "changed.jsonl" in arguments else "first.jsonl"
-    _, first = run(capsys, "extend", named, *MODEL, "--eps", "0.2")
-    _, other = run(capsys, "run", "first.jsonl", *MODEL, "--eps", "0.2")
-    ids = {"RUN": first["run_id"], "OTHER": other["run_id"]}
-    code, found = run(capsys, "extend", *(ids.get(part, part) for part in arguments))
-    assert (code, found["error"].count("\n")) == (1, 1)
-    assert words in found["error"]
+    ids = {
+        name: run(capsys, command, data, *MODEL, "--eps", "0.2")[1]["run_id"]
+        for name, command, data in (
+            ("RUN", "extend", "first.jsonl"),
+            ("NAMED", "extend", "named.jsonl"),
+            ("OTHER", "run", "first.jsonl"),
+        )
+    }
+    for arguments, words in WRONG:
+        code, found = run(capsys, "extend", *(ids.get(part, part) for part in arguments))
+        assert (code, found["error"].count("\n")) == (1, 1), arguments
+        assert words in found["error"]
 
 
 @pytest.mark.usefixtures("data")

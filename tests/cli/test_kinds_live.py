@@ -63,7 +63,17 @@ QUESTIONS = [
         ("result", "draws", "settings.s", "settings.goal", *PLANNED),
     ),
 ]
-every_kind = pytest.mark.parametrize("question", QUESTIONS, ids=lambda question: question.command)
+
+
+def of(*commands: str) -> pytest.MarkDecorator:
+    """The questions of some commands; of all, if none is named."""
+    chosen = [one for one in QUESTIONS if not commands or one.command in commands]
+    return pytest.mark.parametrize("question", chosen, ids=lambda question: question.command)
+
+
+every_kind = of()
+one_and_several = of("run", "rank")
+"""Where the kind makes no difference but that of one run or several; tests/questions/test_conformance.py has all."""
 
 
 @pytest.fixture
@@ -78,12 +88,16 @@ def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 # -- killed and resumed ------------------------------------------------------------------------------------------------
 
 
-@every_kind
+@of("rank", "extend")
 @pytest.mark.usefixtures("slow_model")
 def test_killed_and_resumed_is_bit_for_bit_the_uninterrupted_run(
     data: Path, question: Question, monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:
-    """Killed, repeated, killed again and resumed; fifty kills of a run in `python -m benchmarks.crash`."""
+    """Killed, repeated, killed again and resumed: several runs in one, and a run that rests on another.
+
+    Every kind, killed at any write: tests/questions/test_conformance.py; fifty kills of a run: `python -m
+    benchmarks.crash`.
+    """
     command = [*question.line(PYTHON, str(data)), "-j", "4", "--display", "none"]
     with monkeypatch.context() as there:
         there.chdir("whole")
@@ -136,7 +150,7 @@ def test_certificate_page_and_display(question: Question, capsys: Capture) -> No
     assert code in (0, 3)
     (run_id,) = [row["run_id"] for row in listed(capsys) if row["kind"] == question.kind]
     assert told.err.startswith(f"run {run_id}: scripted/0.9")
-    assert f"on {FIRST} items of first.jsonl" in told.err.splitlines()[0]
+    assert f"on {FIRST} questions of first.jsonl" in told.err.splitlines()[0]
     headline = told.out.splitlines()[0]
     assert main(["verify", "c.json"]) == 0
     assert not Path(f"{run_id}.certificate.json").exists()
@@ -196,7 +210,7 @@ def test_time_ends_a_run_and_more_of_it_goes_on(
     assert main(["verify", facts["certificate"]]) == 0
 
 
-@every_kind
+@one_and_several
 @pytest.mark.usefixtures("slow_model")
 def test_the_connections_change_the_pace_and_nothing_else(question: Question, capsys: Capture) -> None:
     certificates = []
@@ -277,7 +291,7 @@ def test_a_finished_run_is_not_asked_again(question: Question, capsys: Capture) 
 # -- certificates ------------------------------------------------------------------------------------------------------
 
 
-@every_kind
+@one_and_several
 @pytest.mark.usefixtures("data")
 def test_verify_tells_its_verdict(question: Question, capsys: Capture) -> None:
     _, facts = run(capsys, *question.line())
@@ -315,7 +329,7 @@ def test_a_forger_who_repairs_the_hashes_is_found(question: Question, capsys: Ca
         assert verify(repaired(forged)).status == "invalid", where
 
 
-@every_kind
+@one_and_several
 @pytest.mark.usefixtures("data")
 def test_only_the_store_tells_that_another_prompt_was_used(question: Question, capsys: Capture) -> None:
     _, facts = run(capsys, *question.line(), "--max-calls", "20")

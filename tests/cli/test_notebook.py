@@ -368,8 +368,9 @@ def test_several_models_are_asked_outside_or_none(capsys: Capture) -> None:
     run = told(capsys, *both, "--model", "external/old", code=3)["run_id"]
     assert told(capsys, "ask", run, "-n", "6", "-o", "a.jsonl")["rows"] == 6
     for part in next(one["parts"] for one in told(capsys, "runs") if one["run_id"] == run):
-        assert main(["resume", part]) == 1
-        assert f"no part of a larger run: resume {run}" in capsys.readouterr().err
+        for command in (["resume"], ["ask", "-o", "part.csv"], ["tell", "a.jsonl"], ["rescore"], ["judge"]):
+            assert main([command[0], part, *command[1:]]) == 1
+            assert f"no part of a larger run: resume {run}" in capsys.readouterr().err
     models = {json.loads(line)["model"] for line in Path("a.jsonl").read_text().splitlines()}
     assert models == {"external/new", "external/old"}
     assert main([*both, "--model", "scripted/0.7"]) == 1

@@ -145,6 +145,20 @@ def test_what_money_buys_live_and_by_batch(capsys: pytest.CaptureFixture[str]) -
     assert "--max-usd 20 --eps auto" in capsys.readouterr().out
 
 
+def test_what_precision_costs_live_and_by_batch(capsys: pytest.CaptureFixture[str]) -> None:
+    line = ("--items", "5000", "--mean", "0.5")
+    found = planned(capsys, *line, "--model", "openai/gpt-4o")
+    rows = {row["eps"]: row for row in found["frontier"]}
+    assert rows[0.02]["calls"] == methods(found)["uniform"]["calls"]
+    assert rows[0.01]["live_usd"] == pytest.approx(2 * rows[0.01]["batch_usd"])
+    assert [row["calls"] for row in found["frontier"]] == sorted(row["calls"] for row in found["frontier"])
+    assert main(["plan", *line, "--price", "0.01"]) == 0
+    assert ["±2%", "~1,729", "$17.29", "$8.64"] in [
+        line.split() for line in capsys.readouterr().out.splitlines()
+    ]
+    assert planned(capsys, *line[:2], "--mean", "0.9", "--at-least", "0.8")["frontier"] == []
+
+
 def test_the_price_of_a_call_is_that_of_the_list(capsys: pytest.CaptureFixture[str]) -> None:
     line = ("--items", "9000", "--usd", "5", "--tokens", "1000,100", "--model")
     known = planned(capsys, *line, "openai/gpt-4o")

@@ -81,8 +81,8 @@ def test_the_first_line_of_a_model_that_is_always_wrong(capsys: Capture) -> None
     assert re.match(
         r"0\.0% \(0\.0% to \d\d\.\d%\), 95% confidence, \d+ of 60 questions asked, scorer exact ", out
     )
-    assert re.search(r"instead of +60 for all, or a plan of fixed size for this width: \d+ \(normal", out)
+    assert re.search(r"instead of +60 for all, or a sample of fixed size for this width: \d+ \(normal", out)
     assert "gave no text 10 times in a row" in err
     missed = said(capsys, *line, "--eps", "0.01", "--max-calls", "12", "--seed", "3", code=3)[0]
-    assert "a plan of fixed size" not in missed
+    assert "a sample of fixed size" not in missed
     assert "still needed about" in missed

@@ -20,6 +20,7 @@ from cereval.store.sql import SqlStore
 from cereval.view.app import Actions
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals and devices of POSIX")
+RUN = ("run", "q.jsonl", "--model", "scripted/0.9", "--seed", "1", "--eps", "0.2", *QUIET)
 SLOW = "import time\n\ndef answer(messages):\n    time.sleep(0.05)\n    return 'x'\n"
 
 
@@ -41,10 +42,11 @@ def test_no_file_of_the_folder_stands_in_for_a_module(folder: Path, *, script: b
     command = (
         [str(Path(sys.executable).with_name("cereval"))] if script else [sys.executable, "-m", "cereval"]
     )
-    fleet = {"models": ["scripted/0.9"], "data": "q.jsonl", "eps": 0.2, "scorer": "exact"}
+    fleet = {"models": ["scripted/0.9"], "data": "q.jsonl", "eps": 0.2, "seed": 1, "scorer": "exact"}
     (folder / "fleet.yaml").write_text(json.dumps(fleet))
-    asked = ("run", "q.jsonl", "--model", "scripted/0.9", "--eps", "0.2", "--max-calls", "5", *QUIET)
-    for code, arguments in ((3, asked), (0, ("runs",)), (0, ("fleet", "fleet.yaml", "--display", "none"))):
+    asked = (*RUN, "--max-calls", "5")
+    others = ((0, ("runs",)), (0, ("fleet", "fleet.yaml", "--display", "none"))) if script else ()
+    for code, arguments in ((3, asked), *others):
         done = subprocess.run(
             [*command, *arguments], capture_output=True, text=True, timeout=300, check=False
         )
@@ -54,8 +56,7 @@ def test_no_file_of_the_folder_stands_in_for_a_module(folder: Path, *, script: b
 
 def test_nor_where_the_view_goes_on_with_a_run(folder: Path) -> None:
     url = f"sqlite:///{folder / 'cereval.db'}"
-    process = start("run", "q.jsonl", "--model", "scripted/0.9", "--eps", "0.2", "--max-calls", "5", *QUIET)
-    process.communicate(timeout=300)
+    assert main([*RUN, "--max-calls", "5"]) == 3
     planted = plant(folder)
     store = SqlStore.open(url)
     (run,) = store.runs()
@@ -70,34 +71,9 @@ def test_nor_where_the_view_goes_on_with_a_run(folder: Path) -> None:
     assert (actions.error(run.run_id), planted.exists()) == ("", False)
 
 
-TASK = """
-from inspect_ai import Task, task
-from inspect_ai.dataset import Sample
-from inspect_ai.scorer import includes
-
-@task
-def quiz():
-    return Task(dataset=[Sample(input=f"q{n}", target="Default") for n in range(60)], scorer=includes())
-"""
-
-
-def test_nor_in_inspect(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
-    pytest.importorskip("inspect_ai")
-    task = tmp_path_factory.mktemp("elsewhere") / "task.py"
-    task.write_text(TASK, encoding="utf-8")
-    planted = plant(folder)
-    inspect = Path(sys.executable).with_name("inspect")
-    command = [inspect, "eval", "cereval/certified", "--model", "mockllm/model", "--display", "none"]
-    command += ["-T", f"cereval_task={task}@quiz", "-T", "cereval_eps=0.2"]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert list((folder / "logs").glob("*.eval"))
-    assert not planted.exists()
-
-
 def test_a_full_disk_behind_stdout_is_one_line(folder: Path) -> None:
     with Path("/dev/full").open("w") as full:
-        process = start("run", "q.jsonl", "--model", "scripted/0.9", "--eps", "0.2", *QUIET, stdout=full)
+        process = start(*RUN, stdout=full)
         _, errors = process.communicate(timeout=300)
     assert process.returncode == 1
     assert errors.startswith("error: the output could not be written")
@@ -106,14 +82,14 @@ def test_a_full_disk_behind_stdout_is_one_line(folder: Path) -> None:
 
 
 def test_a_closed_stdout_is_no_error(folder: Path) -> None:
-    line = f"{sys.executable} -m cereval run q.jsonl --model scripted/0.9 --eps 0.2 --display none >&-"
+    line = f"{sys.executable} -m cereval {' '.join(RUN)} >&-"
     done = subprocess.run(["sh", "-c", line], capture_output=True, text=True, check=False, cwd=folder)
     assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_a_terminal_that_is_closed_leaves_a_certificate(folder: Path) -> None:
     (folder / "slow.py").write_text(SLOW)
-    flags = ("--eps", "0.01", "-j", "1", "-o", "certificate.json", *QUIET)
+    flags = ("--eps", "0.01", "--seed", "1", "-j", "1", "-o", "certificate.json", *QUIET)
     process = start("run", "q.jsonl", "--model", "python:slow.py:answer", *flags, stdout=subprocess.PIPE)
     while process.poll() is None and count_answers(folder / "cereval.db") < 5:
         time.sleep(0.05)

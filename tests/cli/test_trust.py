@@ -66,7 +66,7 @@ def receiver(monkeypatch: pytest.MonkeyPatch) -> Iterator[Receiver]:
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
     found = Receiver()
-    thread = threading.Thread(target=found.server.serve_forever, daemon=True)
+    thread = threading.Thread(target=found.server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
     thread.start()
     yield found
     found.server.shutdown()

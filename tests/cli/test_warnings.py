@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import logging
 import re
@@ -14,6 +13,7 @@ from typing import Any
 import pytest
 from tests.cli.live import run, write
 from tests.cli.served import Server, served
+from tests.waiting import turns
 
 import cereval
 from cereval.certificate.format import digest
@@ -185,7 +185,7 @@ def test_python_says_what_was_kept_and_what_is_doubtful(caplog: pytest.LogCaptur
     assert any("are wrong by the scorer exact" in note for note in first.notes)
     assert "nothing was asked" not in str(first)
     again = cereval.evaluate("q.jsonl", wrong, eps=0.2, seed=1)
-    assert f"nothing was asked: all {again.calls} answers were there" in str(again)
+    assert f"nothing was asked: all {again.calls} answers were stored" in str(again)
     assert repr(again).endswith("(1 warning, see `notes`)>")
     assert (again.scorer, again.served, again.instead["all"]) == ("exact", {}, 60)
 
@@ -196,7 +196,7 @@ def test_a_function_is_tried_alone_before_others_are_asked() -> None:
 
     async def number(_: Any) -> Any:
         asked.append("number")
-        await asyncio.sleep(0.05)
+        await turns(20)
         return 7
 
     async def other(_: Any) -> str:

@@ -69,7 +69,8 @@ GOAL = "goal eps|value"
 NAMES: Mapping[str, str] = {
     "run, gate, resume, rescore, tell": f"{RESULT} {GOAL} {RUN} calls",
     "run --dry-run": (
-        "plan first_prompt expected_calls expected_eps judge_calls expected_usd priced_by rounds live_usd batch_usd"
+        "plan first_prompt expected_calls expected_eps most_calls most_usd judge_calls expected_usd priced_by rounds "
+        "live_usd batch_usd"
     ),
     "runs (a list)": (
         "run_id kind status model candidate data n_items goal answer estimate lower upper labels items calls failures "
@@ -98,7 +99,8 @@ NAMES: Mapping[str, str] = {
     "fleet --plan": "runs calls calls_alone cost_usd",
     "lm-eval": "certified certificates",
     "plan": (
-        "n_items target confidence eps threshold mean variance explained methods bounds partition warnings weights"
+        "n_items target confidence eps threshold mean variance explained methods bounds partition warnings weights "
+        "frontier"
     ),
     "plan --usd": "n_items target confidence mean variance explained usd price_usd batch_usd priced_by buys",
 }

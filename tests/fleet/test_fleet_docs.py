@@ -9,9 +9,11 @@ from pathlib import Path
 
 import pytest
 from tests.docs.help_page import NAMES, fits
+from tests.fleet.fleets import here
 
 from cereval.cli.main import main
 from cereval.datasets.bank import as_jsonl
+from cereval.fleet import local
 
 PAGE = (Path(__file__).parents[2] / "docs" / "fleet.md").read_text(encoding="utf-8")
 
@@ -20,6 +22,7 @@ def test_the_example_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(local, "processes", here)
     found = re.search(r"```yaml\n# fleet.yaml\n(.*?)```", PAGE, flags=re.DOTALL)
     assert found is not None
     Path("fleet.yaml").write_text(found[1], encoding="utf-8")

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from benchmarks.model_server import FaultyModel, Handler, serve_locally
+from tests.waiting import turns
 
 from cereval.fleet.limits import ALL, MINUTE_S, Lane, PartGate, Parts, ServerLimits
 from cereval.models import speed
@@ -97,7 +98,7 @@ def test_no_more_calls_at_a_time_than_the_part_has_connections() -> None:
         inside += 1
         most = max(most, inside)
         try:
-            await asyncio.sleep(rng.random() / 1000)
+            await turns(rng.randint(0, 9))
         finally:  # as `Passing` does, wherever a call is cancelled
             inside -= 1
             door.answered(leave)

@@ -108,7 +108,7 @@ def test_notes_name_what_helped() -> None:
     scores, history = population(0)
     forecast = prefixes(Pool.build(len(scores), history=history), scores, [0, 100, 400, 800])[-1]
     assert 0.2 < forecast.explained < 0.8
-    assert "foretold" in forecast.notes[0]
+    assert "forecasts explained" in forecast.notes[0]
 
 
 def test_the_posterior_mode_has_no_slope() -> None:

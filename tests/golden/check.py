@@ -1,6 +1,7 @@
 """Check the golden files on this machine, or on those that it can play.
 
     python -m tests.golden.check                        # the files of every machine, here
+    python -m tests.golden.check haswell                # of this one alone
     OPENBLAS_CORETYPE=Haswell python -m tests.golden.check
 
 Every certificate is valid; every unfinished run has a page, goes on, and ends with a valid certificate.
@@ -10,6 +11,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -82,7 +84,7 @@ def main() -> None:
     check_kernel()
     wrong = [
         reason
-        for machine in MACHINES
+        for machine in sys.argv[1:] or MACHINES
         for check in (check_certificates, check_store)
         for reason in check(machine)
     ]

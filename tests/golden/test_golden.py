@@ -22,14 +22,14 @@ def test_certificates_of_every_machine_are_valid(machine: str) -> None:
     assert check_certificates(machine) == []
 
 
-@pytest.mark.parametrize("machine", MACHINES)
-def test_runs_of_every_machine_go_on(machine: str) -> None:
+@pytest.mark.parametrize("machine", ["prescott", "plain"])
+def test_runs_of_other_machines_go_on(machine: str) -> None:
     assert check_store(machine) == []
 
 
-def test_another_machine_says_the_same() -> None:
-    """CI checks on two more (`.ci/run`)."""
-    order = [sys.executable, "-m", "tests.golden.check"]
+def test_so_they_do_on_another_machine_than_this() -> None:
+    """The runs of the other two; CI checks all of them on two more machines (`.ci/run`)."""
+    order = [sys.executable, "-m", "tests.golden.check", "skylake", "haswell"]
     played = {
         **os.environ,
         **Kernel("Prescott").environment,

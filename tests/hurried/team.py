@@ -10,6 +10,7 @@ import json
 import os
 import random
 import signal
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -18,6 +19,7 @@ from typing import Any
 from tests.fuzz.drive import attempt, isolated
 
 from cereval.cli.main import main
+from cereval.fleet import local
 from cereval.questions import session as base
 
 QUESTIONS = 80
@@ -60,6 +62,14 @@ def said(question, good):
 """The model: it repeats the number in a question, as is right, or does not, and writes down what it answered. In the
 middle of a call it may be killed, or interrupted as by Ctrl-C."""
 
+SEEDED_WORKER = """\
+import random, runpy
+from cereval.questions import session
+
+session.randbits = random.Random({seed!r}).getrandbits
+runpy.run_module("cereval.fleet.local", run_name="__main__")
+"""
+
 NOW, BEFORE = "python:served.py:answer", "python:served.py:last_release"
 FLAGS = ("--scorer", "exact", "-j", "1", "--display", "none")
 MODEL = ("--model", NOW, "--no-history", *FLAGS)
@@ -82,11 +92,7 @@ class Done:
 
 @dataclass
 class Day:
-    """Carries out one day, whose seed is its number, in a folder of its own; `wrong` says what did not add up.
-
-    Only the workers of its fleets, processes of their own, draw seeds that nobody knows: their model is right always or
-    never, so that what is expected of them holds for every seed.
-    """
+    """Carries out one day, whose seed is its number, in a folder of its own; `wrong` says what did not add up."""
 
     folder: Path
     number: int
@@ -245,7 +251,9 @@ class Day:
         if process == 0:
             isolated(self.folder)
             # Another one for each command, and the same ones whenever the day is repeated.
-            base.randbits = random.Random(f"{self.number} {len(self.story)}").getrandbits
+            seed = f"{self.number} {len(self.story)}"
+            base.randbits = random.Random(seed).getrandbits
+            local.WORKER = (sys.executable, "-P", "-c", SEEDED_WORKER.format(seed=seed))
             os._exit(attempt(lambda: main([*words, "--json"])))
         _, status = os.waitpid(process, 0)
         out, errors = ((self.folder / name).read_text() for name in ("stdout", "stderr"))

@@ -25,6 +25,7 @@ from inspect_ai.dataset import Sample
 from inspect_ai.log import read_eval_log
 from inspect_ai.scorer import exact, includes
 from tests.integrations.tasks_of_users import answering, quiz
+from tests.planted import plant
 
 from cereval.certificate.verify import verify
 from cereval.cli.main import main
@@ -116,7 +117,7 @@ def test_what_is_certified_goes_by_the_temperature(run: Any, capsys: pytest.Capt
     for temperature in (None, 0.0, 1.0):
         certificate = certificate_of(run(certify(quiz(n=N), eps=0.2, seed=1), temperature=temperature))
         targets.append(certificate["plan"]["target"])
-        warned.append("not of fresh ones" in capsys.readouterr().err)
+        warned.append("about the answers given now" in capsys.readouterr().err)
         assert certificate["plan"]["candidates"][0]["settings"]["temperature"] == temperature
     assert targets == ["benchmark", "benchmark", "expected"]
     assert warned == [True, False, False]
@@ -466,6 +467,8 @@ def test_an_eval_set_of_two_models_runs_each_once(tmp_path: Path) -> None:
 
 
 def test_killed_and_retried_it_ends_where_it_would_have_ended(tmp_path: Path) -> None:
+    """Nor does a file of the folder stand in for a module, as in tests/cli/test_surroundings.py."""
+    planted = plant(tmp_path)
     (tmp_path / "evals").mkdir()
     (tmp_path / "evals" / "user.py").write_text(USER.read_text(encoding="utf-8"), encoding="utf-8")
     inspect = [str(Path(sys.executable).parent / "inspect")]
@@ -501,6 +504,7 @@ def test_killed_and_retried_it_ends_where_it_would_have_ended(tmp_path: Path) ->
     assert certificate["plan"]["seed"] == seed_of(read_eval_log(str(log), header_only=True).eval.task_id)
     assert certificate["result"] == _uninterrupted(certificate, retried)
     assert main(["verify", str(retried)]) == 0
+    assert not planted.exists()
 
 
 def _when_samples_are_in(folder: Path, count: int) -> Path:

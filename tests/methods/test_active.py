@@ -247,7 +247,7 @@ def test_importance_undoes_unequal_draws() -> None:
 def test_notes_say_what_helped_and_by_how_much() -> None:
     table = alike(1500, 6)
     notes = replay(table[:, 0], goal=Estimate(0.04), history=table[:, 1:]).notes
-    assert "foretold" in notes[0]
+    assert "forecasts explained" in notes[0]
     assert "uniform draws would have taken about" in notes[1]
 
 
@@ -258,7 +258,7 @@ def test_notes_say_that_nothing_helped_and_never_a_negative_share() -> None:
         history = rng.integers(2, size=(800, 3)).astype(float)
         notes = replay(scores, goal=Estimate(0.06), history=history, seed=seed).notes
         assert not any("-" in note and "%" in note for note in notes)
-        assert "nothing known beforehand helped" in notes[0] or "foretold" in notes[0]
+        assert "forecasts did not help" in notes[0] or "forecasts explained" in notes[0]
 
 
 def test_a_pool_that_is_too_small_has_nothing_to_compare_with() -> None:

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from benchmarks.model_server import FaultKind, Faults, FaultyModel, Handler, _response, serve_locally
+from tests.waiting import turns
 
 from cereval.errors import CallError, InvalidInput
 from cereval.models import ModelOptions, open_model
@@ -235,11 +236,11 @@ def test_a_cancelled_call_is_not_tried_again() -> None:
             model = open_openai("m", base_url=url, retries=QUICK)
             call = asyncio.create_task(model.answer(chat("1+1")))
             while not handler.requests:
-                await asyncio.sleep(0.01)
+                await asyncio.sleep(0)
             call.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await call
-            await asyncio.sleep(0.05)
+            await turns(20)
             await model.close()
 
     asyncio.run(cancel())
@@ -321,3 +322,21 @@ def test_a_port_that_there_cannot_be_is_said_before_any_call(port: str) -> None:
 def test_prices_and_tokens_whose_product_is_no_number(make: Callable[[], object], says: str) -> None:
     with pytest.raises(InvalidInput, match=re.escape(says)):
         make()
+
+
+def test_candidates_that_are_one_model_share_its_rate_limits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", SECRET)
+
+    async def paces(*asked: tuple[str, str]) -> list[Any]:
+        opened = [open_openai(name, base_url=f"http://localhost:9/{path}") for name, path in asked]
+        for model in opened:
+            assert model.client.speed is model.contact.pace.speed
+            await model.close()
+        return [model.contact.pace for model in opened]
+
+    first, same, other, elsewhere = asyncio.run(paces(("m", "a"), ("m", "a"), ("n", "a"), ("m", "b")))
+    assert first is same
+    assert len({id(one) for one in (first, other, elsewhere)}) == 3
+    monkeypatch.setenv("OPENAI_API_KEY", "another")
+    (of_another_account,) = asyncio.run(paces(("m", "a")))
+    assert of_another_account is not first

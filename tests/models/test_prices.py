@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 from genai_prices import Usage, calc_price
 
+from cereval.errors import BadFile
 from cereval.models.openai_model import PROVIDERS, reply_from
 from cereval.models.prices import FlatPrice, ListPrice, Tokens, list_price
 
@@ -91,3 +94,34 @@ def test_usage_that_cannot_be_is_clamped_or_leaves_the_cost_unknown() -> None:
 def test_reasoning_that_only_the_total_counts_is_paid_for() -> None:
     hidden = {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 115}
     assert reply_from(body(hidden), FlatPrice(0.0, 1.0)).cost_usd == pytest.approx(105 / 1e6)
+
+
+def test_a_newer_list_is_read_from_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    newer = tmp_path / "cereval" / "genai-prices.json"
+    newer.parent.mkdir()
+    model = {
+        "id": "gpt-9",
+        "match": {"starts_with": "gpt-9"},
+        "prices": {"input_mtok": 2, "output_mtok": 8},
+        "price_variants": [{"when": {"processing": "batch"}, "prices": {"input_mtok": 1, "output_mtok": 4}}],
+    }
+    provider = {
+        "id": "openai",
+        "name": "OpenAI",
+        "api_pattern": "https://api\\.openai\\.com",
+        "models": [model],
+    }
+    assert list_price("gpt-9-mini", "openai") is None
+    newer.write_text(json.dumps([provider]))
+    price = list_price("gpt-9-mini", url=OPENAI)
+    assert price is not None
+    assert price.cost(Tokens(1000, 100)) == pytest.approx(0.0028)
+    assert price.source.startswith("genai-prices.json of 20")
+    batch = list_price("gpt-9-mini", "openai", batch=True)
+    assert batch is not None
+    assert (batch.cost(Tokens(1000, 100)), batch.has_batch_price) == (pytest.approx(0.0014), True)
+    assert list_price("gpt-4o", "openai") is None, "the newer list is the whole list"
+    newer.write_text('{"openai": 1}')
+    with pytest.raises(BadFile, match="no list of genai-prices"):
+        list_price("gpt-9-mini", "openai")

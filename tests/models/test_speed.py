@@ -7,52 +7,18 @@ import time
 from collections.abc import Callable
 
 import pytest
-from benchmarks.model_server import FaultyModel, Handler, _error, serve_locally
+from benchmarks.model_server import serve_locally
+from benchmarks.rate_limits import LIMIT, Limited
 
 from cereval.models import speed as speed_module
 from cereval.models.openai_model import open_openai
 from cereval.models.retries import Retries
 from cereval.models.speed import Speed, seconds_until
 
-LIMIT = 600
 MINUTE_S = 12.0
 """A minute of the test's server: 50 calls a second."""
 START_S = 10 / 60 * MINUTE_S
 TEST_S = MINUTE_S
-
-
-class Limited(Handler):
-    """Take 600 requests a minute, counted in windows or as a bucket that fills steadily; say what is left or not."""
-
-    def __init__(self, way: str) -> None:
-        super().__init__(FaultyModel({"1+1": "2"}, 1.0))
-        self.way, self.began = way, time.monotonic()
-        self.left, self.at = float(LIMIT), self.began
-        self.taken: list[float] = []
-        self.refused: list[float] = []
-
-    async def _response(self, line: str, headers: dict[str, str], body: bytes) -> bytes | None:
-        now = time.monotonic()
-        if self.way == "window":
-            if now - self.at >= MINUTE_S:
-                self.left, self.at = float(LIMIT), now
-            full = self.at + MINUTE_S - now
-        else:
-            most = LIMIT if self.way == "bucket" else 5.0
-            self.left, self.at = min(self.left + (now - self.at) * LIMIT / MINUTE_S, most), now
-            full = (most - self.left) * MINUTE_S / LIMIT
-        if self.left < 1:
-            self.refused.append(now - self.began)
-            return _error(429, "too many requests", {"retry-after-ms": "100"})
-        self.left -= 1
-        self.taken.append(now - self.began)
-        answer = await super()._response(line, headers, body)
-        if self.way == "silent" or answer is None:
-            return answer
-        said = f"x-ratelimit-limit-requests: {LIMIT}\r\nx-ratelimit-remaining-requests: {int(self.left)}\r\n"
-        said += f"x-ratelimit-reset-requests: {full:.3f}s\r\n"
-        head, _, rest = answer.partition(b"\r\n")
-        return head + b"\r\n" + said.encode() + rest
 
 
 @pytest.fixture(autouse=True)
@@ -62,7 +28,7 @@ def short_minutes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatc
 
 
 def ask_for(way: str, seconds: float, connections: int = 16) -> Limited:
-    handler = Limited(way)
+    handler = Limited(way, MINUTE_S)
 
     async def ask() -> None:
         async with serve_locally(handler) as url:

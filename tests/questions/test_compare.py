@@ -24,8 +24,8 @@ from cereval.questions.replay import drive
 
 Floats = NDArray[np.float64]
 
-RUNS = 5
-CONFIDENCE = 0.8
+RUNS = 3
+CONFIDENCE = 0.7
 """More errors are allowed than usual, so that a few runs suffice to see too many of them."""
 
 SCENE = useful_history(np.random.default_rng(3))
@@ -36,8 +36,8 @@ GOALS: tuple[CompareGoal, ...] = (Sign(0.02), Sign(0), Difference(0.1), NotWorse
 def test_everything_shown_is_wrong_at_most_as_often_as_stated() -> None:
     """Equal, skewed and nearly equal models, lying history, failed calls; looked at after every item.
 
-    A true miss rate of .2 exceeds the bound (99%, binomial) with probability at most 1%. Full size:
-    `python -m benchmarks.compare`.
+    36 runs: a true miss rate of .3 exceeds the bound (99%, binomial) with probability at most 1%, one twice as high
+    with 92%. Full size: `python -m benchmarks.compare`.
     """
     outcomes = [
         watch(name, seed, CONFIDENCE)
@@ -135,7 +135,7 @@ def test_at_least_as_good_is_a_check_of_its_own() -> None:
         "not-worse",
         "first is not worse than second: certified, 0.00 points (exact)",
     )
-    assert NotWorse(0).words == "at least as good?"
+    assert NotWorse(0).words == "at least as good"
 
 
 @pytest.mark.parametrize("later", [Sign(0), Difference(0.1)])
@@ -293,12 +293,12 @@ def tossed(
 
 def test_of_equal_random_models_neither_is_better() -> None:
     rates, named = np.full(30, 0.8), 0
-    for seed in range(60):
+    for seed in range(40):
         session = CompareSession(
-            30, goal=Sign(0.05), target="expected", confidence=0.8, budget=150, seed=seed
+            30, goal=Sign(0.05), target="expected", confidence=0.7, budget=150, seed=seed
         )
         named += tossed(session, rates, rates, seed).decision in ("first", "second")
-    assert named <= most_misses(60, 0.2)
+    assert named <= most_misses(40, 0.3) == 19
 
 
 def test_what_items_answered_is_remembered() -> None:

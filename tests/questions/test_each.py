@@ -117,12 +117,13 @@ def test_the_audit_recomputes_every_verdict() -> None:
 DATA = [{"id": str(number), "input": f"{number}+1?", "answer": str(number + 1)} for number in range(12)]
 
 
-def flaky(messages: list[dict[str, str]]) -> str:
-    number = int(messages[-1]["content"].partition("+")[0].split()[-1])
-    return str(number + 1) if number != 3 or random.random() < 0.3 else "no"
-
-
 def test_a_run_names_the_questions_that_fail(tmp_path: Path) -> None:
+    chance = random.Random(1)
+
+    def flaky(messages: list[dict[str, str]]) -> str:
+        number = int(messages[-1]["content"].partition("+")[0].split()[-1])
+        return str(number + 1) if number != 3 or chance.random() < 0.3 else "no"
+
     run = cereval.evaluate(DATA, flaky, each_at_least=0.8, store=f"sqlite:///{tmp_path}/runs.db")
     assert (run.result.decision, run.result.passing, run.result.failing) == ("some-fail", 11, 1)
     assert run.result.items[3].verdict == "fail"

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from tests.waiting import turns
 
 import cereval
 from cereval.errors import CallError, InvalidInput
@@ -30,7 +31,7 @@ def truth(item: str) -> float:
 
 async def later(item: str) -> float:
     """Right answers come first: the order of completion is informative."""
-    await asyncio.sleep(0 if truth(item) else 0.002)
+    await turns(1 if truth(item) else 50)
     return truth(item)
 
 
@@ -41,7 +42,7 @@ def flaky(item: str) -> float:
 
 
 async def flaky_later(item: str) -> float:
-    await asyncio.sleep(0 if truth(item) else 0.001)
+    await turns(0 if truth(item) else 3)
     return flaky(item)
 
 
@@ -108,7 +109,7 @@ def test_a_bad_score_names_its_item(bad: Any) -> None:
 def test_the_same_bad_score_is_met_whatever_the_order_of_completion() -> None:
     async def sometimes_bad(item: str) -> float:
         number = int(item.split()[1])
-        await asyncio.sleep(0 if number % 2 else 0.002)
+        await turns(0 if number % 2 else 5)
         return 7 if number % 20 == 1 else truth(item)
 
     messages = set()
@@ -212,7 +213,7 @@ def test_a_cancelled_evaluation_leaves_no_call_behind() -> None:
     async def slow(item: str) -> float:
         open_calls.add(item)
         try:
-            await asyncio.sleep(60)
+            await asyncio.Event().wait()
         finally:
             open_calls.discard(item)
         return 0.0
@@ -220,8 +221,8 @@ def test_a_cancelled_evaluation_leaves_no_call_behind() -> None:
     async def run() -> None:
         task = asyncio.ensure_future(cereval.evaluate_scores_async(ITEMS, slow))
         while len(open_calls) < 8:
-            await asyncio.sleep(0.001)
-        await asyncio.sleep(0.02)
+            await asyncio.sleep(0)
+        await turns(50)
         assert len(open_calls) == 8
         task.cancel()
         with pytest.raises(asyncio.CancelledError):

@@ -19,13 +19,17 @@ from cereval.stats.pairs import FreshPairGames, PairTuning
 
 Floats = NDArray[np.float64]
 
+DELTA = 0.3
+"""More errors are allowed than usual, so that a few runs suffice to see too many of them: a miss rate of DELTA exceeds
+the bounds with probability at most 1%, and in 40 runs one twice as high with 93%."""
+
 THIRTY = np.array([1.0] * 13 + [0.0] * 9 + [0.9, 0.8, 0.7, 0.6, 0.5, 0.5, 0.4, 0.3])
 
 
 def ranked(rates: Floats, seed: int, **asked: Any) -> Ranking:
     rng = np.random.default_rng([seed, 55])
     names = [f"m{number}" for number in range(rates.shape[1])]
-    session = RankSession(len(rates), names, target="expected", seed=seed, **asked)
+    session = RankSession(len(rates), names, target="expected", seed=seed, confidence=1 - DELTA, **asked)
     while not session.done:
         for draw in session.ask(16):
             session.tell(draw, float(rng.random() < rates[draw.item, draw.model]))
@@ -35,22 +39,22 @@ def ranked(rates: Floats, seed: int, **asked: Any) -> Ranking:
 def tasked(rates: Floats, seed: int, **asked: Any) -> TasksResult:
     rng = np.random.default_rng([seed, 56])
     groups = ["abc"[item % 3] for item in range(len(rates))]
-    session = TaskSession(groups, target="expected", seed=seed, **asked)
+    session = TaskSession(groups, target="expected", seed=seed, confidence=1 - DELTA, **asked)
     while not session.done:
         for draw in session.ask(16):
             session.tell(draw, float(rng.random() < rates[draw.item]))
     return session.result()
 
 
-@pytest.mark.parametrize("goal", [Order(0.05), Top(1, 0.02)], ids=str)
-def test_of_equal_models_that_toss_none_is_above(goal: Any) -> None:
-    """At a level of 5%; on these very answers eight of ten such rankings would name one."""
+def test_of_equal_models_that_toss_none_is_above() -> None:
+    """On these very answers eight of ten such rankings would name one."""
     runs, wrong = 40, 0
     for seed in range(runs):
+        goal = Top(1, 0.02) if seed % 2 else Order(0.05)
         ranking = ranked(np.full((30, 3), 0.8), seed, goal=goal, budget=400)
         truth = all(one.lower <= 0.8 <= one.upper for one in ranking.intervals.values())
         wrong += bool(ranking.order) or not truth
-    assert wrong <= most_misses(runs)
+    assert wrong <= most_misses(runs, DELTA) == 19
 
 
 def test_rankings_hold_where_forecasts_remember() -> None:
@@ -65,21 +69,22 @@ def test_rankings_hold_where_forecasts_remember() -> None:
             for one, mean in zip(ranking.intervals.values(), truth, strict=True)
         )
         wrong += not inside or any(truth[one] < truth[other] for one, other in above)
-    assert wrong <= most_misses(runs)
+    assert wrong <= most_misses(runs, DELTA)
     assert named > runs
 
 
-@pytest.mark.parametrize("goal", [Macro(0.06), EachWithin(0.15), AllAtLeast(0.3), WhichFail(0.5)], ids=str)
-def test_tasks_hold_all_at_once(goal: Any) -> None:
+def test_tasks_hold_all_at_once() -> None:
     truth = {name: float(THIRTY[place::3].mean()) for place, name in enumerate("abc")}
-    runs, wrong = 25, 0
+    goals: list[Any] = [Macro(0.06), EachWithin(0.15), AllAtLeast(0.3), WhichFail(0.5)]
+    runs, wrong = 40, 0
     for seed in range(runs):
+        goal = goals[seed % 4]
         result = tasked(THIRTY, seed, goal=goal, budget=600)
         held = all(one.lower <= truth[name] <= one.upper for name, one in result.tasks.items())
         held &= result.macro.lower <= np.mean(list(truth.values())) <= result.macro.upper
         named = {name for name, one in result.tasks.items() if one.verdict == "fail"}
         wrong += not held or any(truth[name] >= goal.value for name in named)
-    assert wrong <= most_misses(runs)
+    assert wrong <= most_misses(runs, DELTA) == 19
 
 
 def test_a_forecast_shifts_differences_by_nothing_on_average_and_never_out_of_reach() -> None:

@@ -114,12 +114,12 @@ def test_timing_changes_nothing(batch: int) -> None:
 
 @pytest.mark.slow
 def test_a_misleading_past_makes_no_wrong_claims() -> None:
-    """32 runs at delta = .2, over all families, seeds of their own.
+    """28 runs at delta = .3, over all families, seeds of their own.
 
-    More wrong ones than 12 have probability .7%, and 60% where they are twice as likely. Each family: benchmarks/.
+    More wrong ones than 14 have probability .8%, and 81% where they are twice as likely. Each family: benchmarks/.
     """
-    wrong = [wrong_claims(name, 8, 3000 + 8 * at, delta=0.2, past=True) for at, name in enumerate(FAMILIES)]
-    assert sum(wrong) <= most_misses(32, 0.2) == 12
+    wrong = [wrong_claims(name, 7, 3000 + 7 * at, delta=0.3, past=True) for at, name in enumerate(FAMILIES)]
+    assert sum(wrong) <= most_misses(28, 0.3) == 14
 
 
 def certificate() -> dict[str, Any]:

@@ -153,12 +153,12 @@ def test_models_that_copy_each_other_are_never_ordered() -> None:
 
 @pytest.mark.slow
 def test_wrong_claims_stay_below_delta() -> None:
-    """48 runs at delta = .2, over all families, seeds of their own.
+    """40 runs at delta = .3, over all families, seeds of their own.
 
-    More wrong ones than 16 have probability .9%, and 79% where they are twice as likely. Each family: benchmarks/.
+    More wrong ones than 19 have probability .6%, and 92% where they are twice as likely. Each family: benchmarks/.
     """
-    wrong = [wrong_claims(name, 12, 1000 + 12 * at, delta=0.2) for at, name in enumerate(FAMILIES)]
-    assert sum(wrong) <= most_misses(48, 0.2) == 16
+    wrong = [wrong_claims(name, 10, 1000 + 10 * at, delta=0.3) for at, name in enumerate(FAMILIES)]
+    assert sum(wrong) <= most_misses(40, 0.3) == 19
 
 
 def test_one_pair_of_equal_means_is_claimed_at_most_alpha() -> None:

@@ -79,8 +79,10 @@ def finish(session: Session, in_flight: int = 1, seed: int | None = None, failin
 
 @pytest.mark.slow
 @pytest.mark.parametrize("plan", PLANS)
-@pytest.mark.parametrize("goal", [Estimate(0.1), Threshold(0.45)])
-@pytest.mark.parametrize(("in_flight", "seed"), [(3, None), (16, 1), (200, 3)])
+@pytest.mark.parametrize(
+    ("goal", "in_flight", "seed"),
+    [(Estimate(0.1), 3, None), (Threshold(0.45), 16, 1), (Estimate(0.1), 200, 3)],
+)
 def test_draws_and_result_do_not_depend_on_timing(
     plan: str, goal: Goal, in_flight: int, seed: int | None
 ) -> None:
@@ -415,7 +417,7 @@ def test_a_decided_threshold_has_spent_its_error() -> None:
 
 @pytest.mark.slow
 def test_a_mean_equal_to_the_threshold_is_at_least_the_threshold() -> None:
-    for size in range(2, 30):
+    for size in (2, 3, 5, 6, 7, 9, 10, 11, 13, 17, 29):
         for ones in range(1, size):
             session = Session(size, goal=Threshold(ones / size), method="uniform", confidence=0.999999)
             while not session.done:

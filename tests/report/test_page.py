@@ -18,8 +18,10 @@ from cereval.errors import BadFile, CerevalError
 from cereval.questions.mean.page import categories_of
 from cereval.records import Draw
 from cereval.report import page_of, render, write_page
+from cereval.report.frontier import precision_costs
 from cereval.report.story import Story, read_story
 from cereval.store.base import open_store
+from cereval.text import money, rounded
 
 HOSTILE = "<script>document.title='owned'</script><img src=x onerror=alert(1)>\x1b[31m\u202e</style>{{ 7*7 }}"
 
@@ -209,3 +211,35 @@ def test_an_unknown_run_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixtur
 
     assert main(["report", "nothing", "--store", f"sqlite:///{tmp_path / 'none.db'}"]) == 1
     assert len(capsys.readouterr().err.splitlines()) == 1
+
+
+def test_what_precision_costs(story: Story, tmp_path: Path) -> None:
+    found = precision_costs(story)
+    assert found is not None
+    pictures, table = found
+    rows = {row[0]: row[1:] for row in table.rows}
+    result = story.result.as_dict()
+    assert table.header == ("precision", "calls", "cost")
+    assert list(rows) == sorted(rows, key=lambda name: -float(name[1:-1]))
+    reached = rows[f"±{rounded(result['half_width'])}"]
+    assert reached == [f"{result['n_evaluated']:,}", money(result["n_evaluated"] * 0.001)]
+    counts = [int(calls.removeprefix("~")) for calls, _ in rows.values()]
+    assert counts == sorted(counts)
+    assert counts[-1] < 300
+    assert sum(calls.startswith("~") for calls, _ in rows.values()) == len(rows) - 1
+    assert all("$0." in picture and "±5%" in picture for picture in pictures.values())
+    assert "What precision costs" in render(story)
+    few = told(tmp_path, right, max_calls=15)
+    assert precision_costs(few) is None
+
+
+def test_the_price_by_batch_stands_beside_the_live_one(story: Story) -> None:
+    plan = story.plan
+    assert plan is not None
+    for name, header in (("openai/gpt-5-mini", 4), ("openai/unheard-of", 3)):
+        found = precision_costs(replace(story, plan=replace(plan, candidates=named(name))))
+        assert found is not None
+        assert len(found[1].header) == header
+        if header == 4:
+            live, batch = found[1].rows[0][2:]
+            assert float(batch.lstrip("~$")) == pytest.approx(float(live.lstrip("~$")) / 2, abs=1e-4)

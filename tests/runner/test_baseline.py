@@ -191,7 +191,7 @@ def test_kept_answers_are_never_taken_for_fresh_ones(capsys: Capture) -> None:
     line = ["compare", "q.jsonl", *made, "--baseline", "old", "--within", "0.2"]
     code, facts = run(capsys, *line)
     assert (code, facts["target"]) == (0, "benchmark")
-    assert "holds of these very answers" in " ".join(facts["notes"])
+    assert "about the answers given now" in " ".join(facts["notes"])
     code, facts = run(capsys, *line, "--target", "expected")
     assert code == 1
     assert "not fresh" in facts["error"]

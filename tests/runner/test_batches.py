@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from benchmarks.batch_kills import hurry, place
+from benchmarks.batch_kills import KINDS, hurry, place
 from benchmarks.batch_server import Provider
 
 from cereval import models
@@ -33,8 +33,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(module, name, getattr(module, name))
     for module in (models, openai_model):
         monkeypatch.setattr(module, "PROVIDERS", module.PROVIDERS)
-    for name in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY"):
-        monkeypatch.setenv(name, "sk-test")
+    for name in KINDS:
+        monkeypatch.setenv(f"{name.upper()}_API_KEY", "sk-test")
     hurry()
     rows = [
         {"question": f"{n} + 1?", "answer": str(n + 1), "category": "ab"[n % 2], "choices": None}
@@ -74,7 +74,7 @@ def check_paid_once(provider: Provider) -> None:
     assert set(provider.paid.values()) == {1}
 
 
-@pytest.mark.parametrize("kind", ["openai", "anthropic"])
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("fates", [[], ["expired"], ["errors", "errors"], ["lost"]])
 def test_whatever_becomes_of_a_batch_the_answer_is_that_of_a_live_run(
     kind: str, fates: list[str], provider: Provider, capsys: Capture
@@ -85,7 +85,7 @@ def test_whatever_becomes_of_a_batch_the_answer_is_that_of_a_live_run(
     assert sum(provider.paid.values()) == run["calls"] == run["asked"]
     assert verify(json.loads(Path(run["certificate"]).read_text())).valid
     calm = Provider()
-    threading.Thread(target=calm.serve_forever, daemon=True).start()
+    threading.Thread(target=calm.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
     undisturbed = go(capsys, calm, "--store", "sqlite:///calm.db", kind=kind)
     assert (run["lower"], run["upper"]) == (undisturbed["lower"], undisturbed["upper"])
     assert len(calm.sizes) <= 5
@@ -93,7 +93,7 @@ def test_whatever_becomes_of_a_batch_the_answer_is_that_of_a_live_run(
     calm.server_close()
 
 
-@pytest.mark.parametrize("kind", ["openai", "anthropic"])
+@pytest.mark.parametrize("kind", KINDS)
 def test_a_cancelled_batch_stops_the_run_and_resume_orders_the_rest(
     kind: str, provider: Provider, capsys: Capture
 ) -> None:
@@ -115,9 +115,10 @@ def told_list(capsys: Capture) -> Any:
     return json.loads(capsys.readouterr().out)
 
 
-def test_a_refused_batch_says_why(provider: Provider, capsys: Capture) -> None:
+@pytest.mark.parametrize("kind", ["openai", "mistral", "together"])
+def test_a_refused_batch_says_why(kind: str, provider: Provider, capsys: Capture) -> None:
     provider.fates = ["failed"]
-    assert "refused batch batch_0: 'the file is not right'" in told_error(capsys, provider, "openai")
+    assert "refused batch batch_0: 'the file is not right'" in told_error(capsys, provider, kind)
     assert not provider.paid
 
 
@@ -137,8 +138,8 @@ def test_a_process_may_end_while_a_batch_is_at_work(provider: Provider, capsys: 
 
 @pytest.mark.slow
 def test_no_answer_is_paid_twice_wherever_the_process_is_killed() -> None:
-    """The quick version of `benchmarks/results/batch-kills-*.md`."""
-    line = [sys.executable, "-m", "benchmarks.batch_kills", "--runs", "8"]
+    """The quick version of `benchmarks/results/batch-kills-*.md`, where 200 runs were killed."""
+    line = [sys.executable, "-m", "benchmarks.batch_kills", "--runs", "2"]
     done = subprocess.run(line, capture_output=True, text=True, cwd=Path(__file__).parents[2])
     assert done.returncode == 0, done.stdout + done.stderr
 
@@ -161,6 +162,18 @@ def test_every_command_takes_batches(line: tuple[str, ...], provider: Provider, 
     assert len(provider.sizes) <= 12
     if "--samples" not in line:
         check_paid_once(provider)
+
+
+def test_a_fleet_takes_batches(provider: Provider, capsys: Capture) -> None:
+    provider.looks = 0  # its workers are processes of their own, which look every two seconds
+    models = [{"model": "openai/m", "base_url": provider.url, "system": name} for name in ("A", "B")]
+    fleet = {"models": models, "data": ["q.jsonl"], "eps": 0.1, "batch": True, "store": "sqlite:///fleet.db"}
+    Path("fleet.yaml").write_text(json.dumps(fleet))
+    found = told(capsys, "fleet", "fleet.yaml", "--trust")
+    assert sum(provider.paid.values()) == sum(row["calls"] for row in found["runs"]) > 0
+    check_paid_once(provider)
+    assert provider.calls["POST /batches"] == len(provider.sizes)
+    assert "POST /chat/completions" not in provider.calls
 
 
 def test_draws_that_forecasts_hold_back_go_out_in_rounds_and_the_record_says_so(

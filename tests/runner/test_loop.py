@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import random
+import threading
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import Any
 import pytest
 from benchmarks.model_server import Faults, FaultyModel
 from tests.runner.runs import Recorded, begin, data, finish, go, key, model_for, plan_for, stored
+from tests.waiting import turns
 
 from cereval import Estimate, replay
 from cereval.certificate.verify import verify
@@ -59,13 +61,15 @@ def test_draws_are_stored_before_their_calls_go_out(tmp_path: Path) -> None:
     assert finish(pool, store, model).result.stopped == "goal"
 
 
-@pytest.mark.parametrize(("connections", "slow"), [(1, 0.0), (3, 0.004), (16, 0.0), (40, 0.004)])
-def test_at_most_as_many_calls_too_many_as_connections(tmp_path: Path, connections: int, slow: float) -> None:
+@pytest.mark.parametrize(("connections", "slowest"), [(1, 0), (3, 9), (16, 0), (40, 99)])
+def test_at_most_as_many_calls_too_many_as_connections(
+    tmp_path: Path, connections: int, slowest: int
+) -> None:
     pool, store = data(1500), stored(tmp_path)
     rng = random.Random(connections)
 
     async def wait(_: str, __: int) -> None:
-        await asyncio.sleep(rng.expovariate(1 / slow) if slow else 0)
+        await turns(rng.randint(0, slowest))
 
     model = model_for(pool)
     model.before = wait
@@ -214,26 +218,31 @@ def test_a_cancelled_run_keeps_what_has_arrived(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cancellations: int
 ) -> None:
     pool, store = data(), stored(tmp_path)
-    add, answered = type(store).add_answers, []
+    add, answered, is_cancelled = type(store).add_answers, [], threading.Event()
 
     def slow_add(self: Any, run_id: str, answers: Any) -> None:
-        time.sleep(0.05)
+        if len(answered) == 20:
+            is_cancelled.wait(60)
         add(self, run_id, answers)
 
     async def cancelled() -> None:
+        all_in, never = asyncio.Event(), asyncio.Event()
+
         async def note(_: str, number: int) -> None:
             if number > 20:
-                await asyncio.sleep(60)
+                await never.wait()
             answered.append(number)
+            if len(answered) == 20:
+                all_in.set()
 
         model = model_for(pool)
         model.before = note
         task = asyncio.create_task(go(begin(pool, store, plan_for(pool)), pool, store, model, connections=12))
-        while len(answered) < 20:
-            await asyncio.sleep(0.001)
+        await all_in.wait()
         for _ in range(cancellations):
             task.cancel()
-            await asyncio.sleep(0.005)
+            await turns(20)
+        is_cancelled.set()
         with pytest.raises(asyncio.CancelledError):
             await task
 
@@ -249,7 +258,7 @@ def test_the_first_stop_waits_for_calls_in_flight_and_the_second_does_not(tmp_pa
         from cereval.runner import run as module
 
         loops: list[Any] = []
-        original = module.Loop
+        original, at_last, never = module.Loop, asyncio.Event(), asyncio.Event()
 
         def remembered(*arguments: Any) -> Any:
             loops.append(original(*arguments))
@@ -259,7 +268,9 @@ def test_the_first_stop_waits_for_calls_in_flight_and_the_second_does_not(tmp_pa
             if number == 20:
                 for _ in range(times):
                     asyncio.get_running_loop().call_soon(loops[0].stop)
-            await asyncio.sleep(0.01 if number < 15 else 0.1)
+                asyncio.get_running_loop().call_soon(at_last.set)
+            if number >= 15:
+                await (at_last if times == 1 else never).wait()
 
         model = model_for(pool)
         model.before = slow
@@ -386,7 +397,8 @@ def test_history_can_be_left_out(tmp_path: Path) -> None:
     ).plan.history
 
 
-def test_progress_is_shown(tmp_path: Path) -> None:
+def test_progress_is_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cereval.runner.loop.TICK_S", 0)
     pool, store = data(), stored(tmp_path)
     seen: list[Progress] = []
 
@@ -394,8 +406,7 @@ def test_progress_is_shown(tmp_path: Path) -> None:
         def on_progress(self, progress: Progress) -> None:
             seen.append(progress)
 
-    model = model_for(pool, delay_s=0.05)
-    outcome = asyncio.run(go(begin(pool, store, plan_for(pool)), pool, store, model, 8, Watcher()))
+    outcome = asyncio.run(go(begin(pool, store, plan_for(pool)), pool, store, model_for(pool), 8, Watcher()))
     assert len(seen) > 1
     assert seen[-1].consumed == outcome.result.n_evaluated
     assert [one.consumed for one in seen] == sorted(one.consumed for one in seen)

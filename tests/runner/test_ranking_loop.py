@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from benchmarks.model_server import FaultyModel
 from tests.runner.runs import begin, callers_for, data, go, key, several, stored
+from tests.waiting import turns
 
 from cereval.errors import CallError
 from cereval.models.base import Messages, Reply
@@ -41,7 +42,7 @@ class Made:
     async def answer(self, messages: Messages, **_: int) -> Reply:
         self.asked += 1
         number = self.asked
-        await asyncio.sleep(0.001)
+        await turns(2)
         if number in self.fails:
             raise CallError("server error")
         return replace(await self.inner.answer(messages), cost_usd=self.usd)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from itertools import combinations, product
 from math import fsum
@@ -12,7 +13,10 @@ import pytest
 
 from cereval.cli.main import main
 from cereval.errors import InvalidInput
+from cereval.records import Draw
+from cereval.runner.executor import Sampled
 from cereval.runner.samples import Samples
+from cereval.store.base import Answer
 
 Capture = pytest.CaptureFixture[str]
 
@@ -116,7 +120,30 @@ def test_pass_to_the_power_of_k_is_of_fresh_answers(capsys: Capture) -> None:
     assert run["lower"] <= CHANCE**2 <= run["upper"]
     assert main(["verify", run["certificate"]]) == 0
     assert main(["report", run["run_id"], "-o", "page.html"]) == 0
-    assert "pass^2 (the worst of 2) in the long run" in Path("page.html").read_text()
+    assert "pass^2 (the worst of 2) over all answers the model could give" in Path("page.html").read_text()
+
+
+@pytest.mark.parametrize("first_alone", [True, False])
+def test_the_other_calls_wait_for_the_first_so_that_they_find_its_prompt_in_the_cache(
+    first_alone: bool,
+) -> None:
+    log: list[str] = []
+
+    class Inner:
+        async def answer(self, draw: Draw, model: int, place: int) -> Answer:  # noqa: ARG002
+            log.append("asked")
+            await asyncio.sleep(0)
+            log.append("answered")
+            return Answer(place, "4", 1.0)
+
+    async def ask() -> Answer:
+        room = asyncio.Semaphore(8)
+        sampled = Sampled(Inner(), Samples(3), room, first_alone)  # type: ignore[arg-type]
+        return await sampled.answer(Draw(0, 0, 0.1), 0, 0)
+
+    assert asyncio.run(ask()).score == 1.0
+    assert log.count("answered") == 3
+    assert log.index("answered") == (1 if first_alone else 3)
 
 
 @pytest.mark.parametrize("command", ["compare", "rank", "tasks"])
@@ -164,7 +191,7 @@ def test_what_makes_no_sense_is_refused(more: list[str], words: str, capsys: Cap
 
 
 def test_words_say_what_is_estimated() -> None:
-    assert "the mean score in the long run" in Samples(3).words("expected")
+    assert "the mean score over all answers the model could give" in Samples(3).words("expected")
     assert "pass@2" in Samples(3, 2).words("benchmark")
     with pytest.raises(InvalidInput):
         Samples(2, 3)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 
 import pytest
 
@@ -27,18 +27,25 @@ def replies(store: Store, count: int) -> Labels:
 def test_a_label_counts_or_is_taken_back_and_never_both(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whoever settles looks at the moment at which somebody else takes it back."""
-    monkeypatch.setattr(kept, "UNDO_S", 0.02)
+    """Whoever settles looks at the moment at which somebody else takes it back; the clock goes on with every look."""
+    now = 1e9
+
+    def look() -> float:
+        nonlocal now
+        now += 0.001
+        return now
+
+    monkeypatch.setattr(kept, "time", SimpleNamespace(time=look))
     labels = replies(store, 15)
     with ThreadPoolExecutor(2) as pool:
         for draw in range(15):
             labels.rate("r", draw, "Ann", 1.0, raters=1)
             (rated,) = [one.at for one in labels.ratings(["r"]) if one.draw == draw]
-            time.sleep(max(rated + 0.02 - time.time() + (draw % 3 - 1) * 0.004, 0))
+            now = rated + kept.UNDO_S + (draw % 3 - 2) * 0.001
             taken = pool.submit(labels.take_back, ["r"], "Ann")
             counted = any(one.counts for one in labels.settle(["r"]) if one.draw == draw)
             was_taken = taken.result() is not None
-            time.sleep(0.02)
+            now += kept.UNDO_S
             counts = [one.counts for one in labels.settle(["r"]) if one.draw == draw]
             assert counts == ([] if was_taken else [True])
             assert not (counted and was_taken)

@@ -15,7 +15,6 @@ from cereval.cli.options import JSON, OUTPUT, STORE, apply, writable
 from cereval.cli.output import print_json
 from cereval.datasets.formats import read_rows
 from cereval.errors import BadContent, BadFile, InvalidInput
-from cereval.plan import Plan
 from cereval.runner.answers import write_batch
 from cereval.runner.book import age_in_seconds
 from cereval.runner.items import stored_items
@@ -30,6 +29,7 @@ from cereval.runner.people import (
     why_nothing,
 )
 from cereval.runner.prepare import leave_unasked
+from cereval.runner.recall import whole_plan
 from cereval.runner.run import scores_told_before
 from cereval.runner.start import held, start
 from cereval.store.base import opened_store, store_flag
@@ -73,7 +73,7 @@ def ask(run_id: str, store: str | None, count: int, lease: str, output: str, as_
     labels, and `rater` may say whose the label is.
     """
     with opened_store(store) as opened:
-        plan = Plan.from_dict(opened.run(run_id).plan)
+        plan = whole_plan(opened.run(run_id))
         items = stored_items(plan, opened)
         deliver = partial(write_batch, Path(output))
         if people_of(plan) is not None:
@@ -128,7 +128,7 @@ def tell(run_id: str, file: str, store: str | None, **flags: Any) -> int:
     `failure` says why there will be none. Exit codes as for `run`: 3 while more scores are needed.
     """
     with opened_store(store) as opened:
-        plan = Plan.from_dict(opened.run(run_id).plan)
+        plan = whole_plan(opened.run(run_id))
         items = stored_items(plan, opened)
         rows = [_numbers(row.values) for row in read_rows(Path(file))]
         if people_of(plan) is not None:

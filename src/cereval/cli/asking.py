@@ -322,11 +322,11 @@ def instead_rows(instead: Mapping[str, int]) -> Rows:
         return [("instead of", f"{instead['all']:,} for all")] if instead else []
     everything = f"{instead['all']:,} for all, or " if "all" in instead else ""
     fixed = f"{instead['normal']:,} (normal approximation) or {instead['hoeffding']:,} (Hoeffding)"
-    return [("instead of", f"{everything}a plan of fixed size for this width: {fixed}")]
+    return [("instead of", f"{everything}a sample of fixed size for this width: {fixed}")]
 
 
 def _still_needed(calls: int, afresh: int | None) -> str:
-    new_run = "" if afresh is None else f"; a new run takes about {afresh:,}, less what is answered"
+    new_run = "" if afresh is None else f"; a new run takes about {afresh:,}, stored answers included"
     return f"about {calls:,} calls, if the scores go on like this{new_run}"
 
 
@@ -345,9 +345,7 @@ def _sampling_notes(outcome: Outcome) -> list[str]:
     """Say what is estimated where every question is asked several times, or where clusters are drawn."""
     if "cluster" in outcome.plan.scorer:
         by = outcome.plan.scorer["cluster"]
-        return [
-            f"by {by}: what is counted are the {outcome.plan.n_items:,} clusters, each of which counts once"
-        ]
+        return [f"by {by}: the {outcome.plan.n_items:,} clusters are counted, each once"]
     samples = Samples.of(outcome.plan.scorer)
     return [samples.words(outcome.plan.target)] if samples.count > 1 else []
 

@@ -85,7 +85,7 @@ def title(subject: Subject) -> Text:
     from rich.text import Text
 
     text = Text(printable(subject.model, 40), style="bold")
-    text.append(f" on {subject.n_items:,} items of {printable(subject.data, 40)}, ", style="not bold")
+    text.append(f" on {subject.n_items:,} questions of {printable(subject.data, 40)}, ", style="not bold")
     return text.append(f"{subject.question} at {percent(subject.confidence)} confidence", style="not bold")
 
 

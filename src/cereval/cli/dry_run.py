@@ -38,7 +38,8 @@ def show_plan(settings: Settings, work: Prepared, as_json: bool) -> int:
     calls = None if expected is None else expected * each
     if finest:
         eps = None if expected is None else _expected_eps(plan, expected)
-    spending = forecast(work, calls)
+    most = None if plan.target == "expected" else min(plan.n_items, plan.max_calls or plan.n_items) * each
+    spending, bound = forecast(work, calls), forecast(work, most)
     if as_json:
         print_json(
             {
@@ -46,6 +47,8 @@ def show_plan(settings: Settings, work: Prepared, as_json: bool) -> int:
                 "first_prompt": prompts[0],
                 "expected_calls": calls,
                 "expected_eps": eps,
+                "most_calls": most,
+                "most_usd": bound.expected_usd,
                 **spending.as_dict(),
             }
         )
@@ -60,7 +63,10 @@ def show_plan(settings: Settings, work: Prepared, as_json: bool) -> int:
     rows += [("calls", f"about {calls:,}{'' if finest else ' at worst'}")] if calls else []
     if finest and eps is not None:
         rows.append(("precision", f"about ±{rounded(eps)} at worst"))
-    rows += spending.rows()
+    if calls is None and most is not None:
+        rows += [("calls", f"at most {most:,}"), *bound.rows("at most")]
+    else:
+        rows += spending.rows()
     click.echo("nothing is asked; this would be:")
     for name, prompt in zip(plan.names, prompts, strict=True):
         whose = f" of {name}" if len(prompts) > 1 else ""
@@ -122,19 +128,21 @@ class SpendingForecast:
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
 
-    def rows(self) -> list[tuple[str, str]]:
+    def rows(self, about: str = "about") -> list[tuple[str, str]]:
         """For people; nothing where nothing is known."""
-        judged = [("judge", f"about {self.judge_calls:,} calls of the judge")] if self.judge_calls else []
+        judged = [("judge", f"{about} {self.judge_calls:,} calls of the judge")] if self.judge_calls else []
         if self.expected_usd is None:
             return judged
         basis = f"{LETTERS_PER_TOKEN} letters a token, {ANSWER_TOKENS} tokens an answer without --max-tokens"
-        cost = f"about {money(self.expected_usd)} ({self.priced_by or 'free'}; {basis})"
+        cost = f"{about} {money(self.expected_usd)} ({self.priced_by or 'free'}; {basis})"
         found = [*judged, ("cost", cost)]
         if self.rounds is not None:
             found.append(("rounds", f"about {self.rounds}, each of which may take a day"))
         other = self.batch_usd if self.rounds is None else self.live_usd
         if other is not None and other != self.expected_usd:
-            found.append(("with --batch" if self.rounds is None else "with --live", f"about {money(other)}"))
+            found.append(
+                ("with --batch" if self.rounds is None else "with --live", f"{about} {money(other)}")
+            )
         return found
 
 

@@ -106,7 +106,7 @@ def _option(one: Declared, several: bool) -> list[Option]:
     if one.plain is list:
         bare: dict[str, Any] = {"is_flag": False, "flag_value": FROM_STORE} if one.option.off else {}
         made = [click.option(*flags, one.name, multiple=True, **bare, **settings)]
-        off = click.option(one.option.off, f"no_{one.name}", is_flag=True, help="Know nothing of them.")
+        off = click.option(one.option.off, f"no_{one.name}", is_flag=True, help="Use no history.")
         return [*made, off] if one.option.off else made
     kind = _click_type(one)
     if several:

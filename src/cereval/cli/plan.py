@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -26,6 +26,7 @@ from cereval.stats.planning import (
     MethodForecast,
     Scenario,
     certified_methods,
+    deadline_draws,
     eps_bought,
     plan_estimate,
     plan_threshold,
@@ -106,10 +107,16 @@ def plan(
     if weights is not None:
         outlook, shift = _weighted(outlook, weights)
     facts = _facts(outlook, flags["threshold"], price, shift)
+    plain = flags["threshold"] is None and shift is None
+    facts["frontier"] = frontier = [
+        one._asdict() for one in (_frontier(outlook.scenario, prices) if plain else ())
+    ]
     if as_json:
         print_json(facts)
     else:
         _print_for_people(facts, shift, priced=price is not None)
+        if frontier and price is not None:
+            _print_frontier(frontier, prices)
         for note in mix_notes(mix):
             click.echo(note, err=True)
     return 0
@@ -198,6 +205,44 @@ def _buys(way: str, scenario: Scenario, usd: float, price: float | None) -> Iter
     calls = int(min(usd / price, most)) if price else most
     for method, explained in certified_methods(scenario):
         yield Bought(way, method, calls, eps_bought(scenario, calls, explained), calls * price)
+
+
+LADDER = (0.05, 0.03, 0.02, 0.01, 0.005)
+"""Half-widths that people ask for."""
+
+
+class Precision(NamedTuple):
+    """What a half-width is expected to take: calls, and money live and by batch; None: not known, or out of reach."""
+
+    eps: float
+    calls: int | None
+    live_usd: float | None
+    batch_usd: float | None
+
+
+def _frontier(scenario: Scenario, prices: Prices) -> Iterator[Precision]:
+    _, explained = certified_methods(scenario)[-1]
+    variance = scenario.variance_or_worst * (1 - explained)
+    for eps in LADDER:
+        calls = scenario.calls(deadline_draws(variance, scenario.skew, eps, scenario.delta))
+        costs = [
+            None if calls is None or each is None else calls * each for each in (prices.live, prices.batch)
+        ]
+        yield Precision(eps, calls, *costs)
+
+
+def _print_frontier(frontier: Sequence[Mapping[str, Any]], prices: Prices) -> None:
+    rows = [
+        [
+            f"±{percent(one['eps'])}",
+            "too few questions" if one["calls"] is None else f"~{one['calls']:,}",
+            money(one["live_usd"]),
+            money(one["batch_usd"]),
+        ]
+        for one in frontier
+    ]
+    click.echo(f"what precision costs ({prices.source}):")
+    print_table(rows, ["precision", "calls", "live", "by batch"], numbers=(0, 1, 2, 3))
 
 
 def _precision(eps: float) -> str:
@@ -320,13 +365,13 @@ def _method(row: MethodForecast, size: int, price: float | None, command: str | 
 
 def _print_for_people(facts: Mapping[str, Any], shift: Shift | None, *, priced: bool) -> None:
     click.echo(_question(**facts))
+    methods = [row for row in facts["methods"] if row["command"] is not None]
+    best = min(methods, key=lambda row: row["calls"] or row["needed"])
+    click.echo(f"about {best['calls'] or best['needed']:,} calls: `{best['command']}`")
     cost = ["cost"] if priced else []
     header = ["method", "calls", "saved", *cost, "guarantee", "basis", "remark"]
-    methods = [row for row in facts["methods"] if row["command"] is not None]
     rows = [[_cell(row, name) for name in header] for row in methods]
     print_table(rows, header, numbers=(1, 2, 3) if priced else (1, 2))
-    example = min(methods, key=lambda row: row["calls"] or row["needed"])
-    click.echo(f"each by its name, such as `{example['command']}`")
     limits = [row for row in facts["methods"] if row["command"] is None]
     if limits:
         told = ", ".join(f"{row['method']} {_cell(row, 'calls')} ({row['remark']})" for row in limits)

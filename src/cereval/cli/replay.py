@@ -172,6 +172,8 @@ def replay_question(
     about = {} if kind.asks == "all" else {**about, "data": plan.data_name, "items": plan.data_hash}
     rows: Rows = [("truth", words), ("stopped", result.stopped), *instead_rows(others)]
     told = (*found.notes, *mix_notes(flags.get("mix")), *notes)
+    if result.target == "expected":
+        told = (*told, "recorded scores are taken for rates of right answers: every answer is a new toss")
     return show(
         result, {**about, **spec, **facts, "instead": others}, rows, as_json=flags["as_json"], notes=told
     )

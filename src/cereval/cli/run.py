@@ -55,12 +55,12 @@ def _listed(data: str | None) -> tuple[str, ...]:
 def run(context: click.Context, /, data: str | None, names: tuple[str, ...], **flags: Any) -> int:
     """Evaluate a model on DATA with as few calls as a certified answer takes.
 
-    DATA may also be recorded scores: a table (`item` and one column per model, named with --model) or a log of another
-    tool. Then nobody is asked, and all of them are used (`replay`: what would it have cost?).
+    DATA is a JSONL, CSV or Parquet file, hf:org/name[:config][@split], or a task file (YAML) with the same settings as
+    the flags. NAME is a candidate of --candidates. A repeated command goes on where it ended: no answer is paid for
+    twice.
 
-    DATA is a JSONL, CSV or Parquet file, hf:org/name[:config][@split], or a task file (YAML) with the same
-    settings as the flags. NAME is a candidate of --candidates. Repeating a command goes on where it ended: no answer is
-    paid for twice.
+    DATA may also be recorded scores: a table (`item` and one column per model, named with --model) or a log of another
+    tool. Then no model is asked, and all scores are used (`replay` says how many would have been enough).
 
     Exit codes: 0 goal reached or certified pass, 1 could not run, 2 certified fail, 3 undecided.
     """
@@ -73,7 +73,7 @@ def run(context: click.Context, /, data: str | None, names: tuple[str, ...], **f
 def gate(context: click.Context, /, data: str | None, names: tuple[str, ...], **flags: Any) -> int:
     """Let a model pass only if its mean score on DATA is certainly at least C; takes the flags of `run`.
 
-    A gate tests what is served now: it asks again, unless --reuse or --max-age says which answers may be kept.
+    A gate tests what is served now: it uses no stored answers, unless --reuse or --max-age allows them.
 
     Exit codes: 0 certified pass, 1 could not run, 2 certified fail, 3 undecided (the budget is spent).
     """

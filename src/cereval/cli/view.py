@@ -28,8 +28,8 @@ from cereval.cli.options import STORE
 def view(store: str | None, host: str, port: int, no_browser: bool) -> int:
     """Look at runs in a browser: live while they go on, every answer, certificates, people's labels.
 
-    Prints an address that lets one browser in, for a week; when it was used, prints the next. Programs send the secret
-    of CEREVAL_VIEW_TOKEN as a Bearer token. Needs cereval[view].
+    The printed address logs in one browser, for a week; for the next one a new address is printed. Programs send the
+    secret of CEREVAL_VIEW_TOKEN as a Bearer token. Needs cereval[view].
     """
     from cereval.imports import optional
     from cereval.store.base import DEFAULT_URL, opened_store

@@ -58,7 +58,9 @@ class Prompt:
             return shared_renderer().render(self.template, variables)
         except BadTemplate as error:
             if error.kind == "undefined":
-                raise InvalidInput("template", f"made of {', '.join(variables)}", str(error)) from None
+                raise InvalidInput(
+                    "template", f"made of fields of the data ({', '.join(variables)})", str(error)
+                ) from None
             raise InvalidInput("template", f"one that renders item {item.id}", str(error)) from None
 
 

@@ -21,6 +21,9 @@ ATTEMPTS = 4
 
 TICK_S = 0.2
 
+WORKER = (sys.executable, "-P", "-m", "cereval.fleet.local")
+"""The command of a worker. -P: a file of the current folder must not stand in for a module."""
+
 
 class Processes:
     """As many processes as `capacity`; each job is given to a free one."""
@@ -89,10 +92,9 @@ def processes(capacity: int) -> Iterator[Processes]:
 
 
 def _started() -> subprocess.Popen[str]:
-    # -P: a file of the current folder must not stand in for a module. A session of its own: Ctrl-C reaches the driver
-    # alone, which passes it on.
+    # A session of its own: Ctrl-C reaches the driver alone, which passes it on.
     return subprocess.Popen(
-        [sys.executable, "-P", "-m", "cereval.fleet.local"],
+        WORKER,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,

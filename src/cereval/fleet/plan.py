@@ -174,7 +174,8 @@ def _price(entry: Entry, outlook: Outlook) -> float | None:
         price: Price | None = FlatPrice(per_in or 0.0, per_out or 0.0)
     elif name.startswith(("openai/", "any/")) or provider_of(name) is not None:
         (provider, _, rest), address = name.removeprefix("any/").partition("/"), first.options.get("base_url")
-        price = list_price(rest, url=address) if address else list_price(rest, provider)
+        batch = bool(entry.settings.get("batch"))
+        price = list_price(rest, "" if address else provider, url=address or "", batch=batch)
     else:
         return 0.0
     tokens = int(outlook.pools[entry.data].letters / LETTERS_PER_TOKEN)

@@ -155,8 +155,8 @@ class Mixture:
         if not (self._informed and self._past.seen):
             return ()
         if explained < LEAST_EXPLAINED:
-            return ("nothing known beforehand helped: questions were drawn with nearly equal probability",)
-        return (f"what was known beforehand foretold {explained:.0%} of how the scores vary",)
+            return ("forecasts did not help: questions were drawn with nearly equal probability",)
+        return (f"forecasts explained {explained:.0%} of the variance of the scores",)
 
 
 def _softmax(logs: Floats) -> Floats:
@@ -235,7 +235,7 @@ class PairPredictor:
         helped = max(first.explained, second.explained)
         self.notes = ()
         if helped >= LEAST_EXPLAINED:
-            self.notes = (f"what was known beforehand foretold {helped:.0%} of how a model's scores vary",)
+            self.notes = (f"forecasts explained {helped:.0%} of the variance of a model's scores",)
         explained = 1.0 - self._observed / self._constant_errors if self._constant_errors > 0.0 else 0.0
         return Forecast(self._mean, spread, explained, self.notes)
 

@@ -89,7 +89,9 @@ class Exported:
 def read_run(store: Store, run: str) -> Exported:
     story = read_story(store, run)
     if story.certificate is None or story.run is None or story.plan is None:
-        raise Misuse(f"run {run} has no certificate yet: nothing was answered, or it has no certificates")
+        raise Misuse(
+            f"run {run} has no certificate: nothing was answered yet, or it is a part of another run"
+        )
     values = story.result.as_dict()
     means = [("", values["macro"]), *values["tasks"].items()] if "macro" in values else [("", values)]
     parts = tuple(

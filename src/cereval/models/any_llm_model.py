@@ -6,7 +6,8 @@ OpenAI's own objects with usage and finish reasons, and lets its retries be swit
 
 from __future__ import annotations
 
-import asyncio
+import os
+from inspect import isawaitable
 from typing import Any
 
 from cereval.errors import CallError, InvalidInput, shown
@@ -49,18 +50,31 @@ class AnyClient:
         return answer.model_dump()
 
     async def close(self) -> None:
-        """any-llm closes what it opened."""
-        await asyncio.sleep(0)
+        """Close the provider's own client, where it can be closed; any-llm does not."""
+        client = getattr(self.asked, "client", None)
+        close = getattr(client, "aclose", None) or getattr(client, "close", None)
+        found = None if close is None else close()
+        if isawaitable(found):
+            await found
 
 
 def translated(error: Exception) -> Exception:
     """Return an error of any-llm as what a server said; one that is none of a server as a broken connection."""
-    status = getattr(error, "status_code", None) or STATUS.get(type(error).__name__)
+    status = (
+        getattr(error, "status_code", None) or _status_from_aws(error) or STATUS.get(type(error).__name__)
+    )
     if status is None:
         return Broken()
     headers = {"retry-after": str(getattr(error, "retry_after", "") or "")}
     body = {name: getattr(error, name, None) for name in ("message", "code", "param")}
     return BadStatus(int(status), headers, body)
+
+
+def _status_from_aws(error: Exception) -> int | None:
+    answer = getattr(getattr(error, "original_exception", None), "response", None)
+    about = answer.get("ResponseMetadata") if isinstance(answer, dict) else None
+    status = about.get("HTTPStatusCode") if isinstance(about, dict) else None
+    return status if isinstance(status, int) else None
 
 
 def open_any(
@@ -83,6 +97,8 @@ def open_any(
         try:
             asked = create(provider, max_retries=0, unified_exceptions=True)
         except any_llm.UnsupportedParameterError:
+            # AWS's own way to say so; other SDKs without a number of retries have none.
+            os.environ.setdefault("AWS_MAX_ATTEMPTS", "1")
             asked = create(provider, unified_exceptions=True)
     except (any_llm.AnyLLMError, ImportError) as error:
         raise CallError(f"any/{provider} cannot be asked: {shown(hide_secrets(str(error)), 300)}") from None

@@ -1,7 +1,7 @@
 """Speak to a provider's batches: many requests in one order, at half the price, answered within a day.
 
-Two wire formats: files and batches as OpenAI has them (Groq and Together speak it too), and Anthropic's message
-batches. What an order costs begins with `create`; everything else is free and may be repeated.
+Two wire formats: files and batches as OpenAI has them (Groq too; Mistral and Together with other names and paths), and
+Anthropic's message batches. What an order costs begins with `create`; everything else is free and may be repeated.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from cereval.models.retries import BadStatus, Fault, FaultError
 if TYPE_CHECKING:
     from cereval.models.client import Client
 
-OPENAI_STYLE = ("openai", "groq", "together")
-"""Providers whose batches are OpenAI's."""
+OPENAI_STYLE = ("openai", "groq", "mistral", "together")
+"""Providers whose batches are OpenAI's, or nearly so."""
 LARGEST = 90 * 2**20
 """Bytes of one order: providers take 100 (Groq) to 256 MB (Anthropic)."""
 PAGE = 100
@@ -26,6 +26,8 @@ CLOCKS_APART_S = 3600.0
 """A provider's clock may be behind ours by so much."""
 LONGEST_ANSWER = 4096
 """Tokens of an answer where --max-tokens does not say: Anthropic's own format wants a number that every model takes."""
+STATUS = {"success": "completed", "timeout_exceeded": "expired"}
+"""What Mistral calls the ends of a batch, in OpenAI's words."""
 STOP_REASONS = {
     "end_turn": "stop",
     "stop_sequence": "stop",
@@ -96,7 +98,10 @@ class Batches(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class OpenAIBatches:
+    """provider: who has them; a name that is not below does as OpenAI does."""
+
     client: Client
+    provider: str = "openai"
 
     async def upload(self, order: Order, requests: Mapping[str, dict[str, Any]]) -> str:
         lines = [
@@ -109,50 +114,82 @@ class OpenAIBatches:
             for call in order.calls
         ]
         content = "".join(json.dumps(line) + "\n" for line in lines).encode()
-        answer = await self.client.upload("/files", f"cereval-{order.key}.jsonl", content)
-        return _text(answer, "id")
+        name, path, fields = f"cereval-{order.key}.jsonl", "/files", {"purpose": "batch"}
+        if self.provider == "together":
+            path, fields = "/files/upload", {"purpose": "batch-api", "file_name": name, "file_type": "jsonl"}
+        return _text(await self.client.upload(path, name, content, fields), "id")
 
-    async def create(self, order: Order, requests: Mapping[str, dict[str, Any]]) -> str:  # noqa: ARG002
-        body = {
-            "input_file_id": order.file,
-            "endpoint": "/v1/chat/completions",
-            "completion_window": "24h",
-            "metadata": {"cereval": order.key},
-        }
-        return _text(await self.client.post("/batches", body), "id")
+    async def create(self, order: Order, requests: Mapping[str, dict[str, Any]]) -> str:
+        body: dict[str, Any] = {"endpoint": "/v1/chat/completions"}
+        if self.provider == "mistral":
+            model = requests[order.calls[0]]["model"]
+            body |= {"input_files": [order.file], "model": model, "timeout_hours": 24}
+        else:
+            body |= {"input_file_id": order.file, "completion_window": "24h"}
+        if self.provider != "together":
+            body["metadata"] = {"cereval": order.key}
+        return _text(_as_openai(await self.client.post(self._path, body)), "id")
 
     async def find(self, order: Order) -> str:
-        after = ""
+        number, after = 0, ""
         while True:
-            page = await self.client.get(f"/batches?limit={PAGE}{after}")
-            found = [one for one in page.get("data") or () if isinstance(one, dict)]
+            mistral = self.provider == "mistral"
+            asked = f"page_size={PAGE}&page={number}" if mistral else f"limit={PAGE}{after}"
+            page = await self.client.get(f"{self._path}?{asked}")
+            rows = page if isinstance(page, list) else page.get("data") or ()
+            found = [_as_openai(one) for one in rows if isinstance(one, dict)]
             for one in found:
-                if one.get("input_file_id") == order.file:
+                if one["input_file_id"] == order.file:
                     return _text(one, "id")
-            older = [one for one in found if (one.get("created_at") or 0) < order.at - CLOCKS_APART_S]
-            if older or not found or not page.get("has_more"):
+            older = [one for one in found if one["created_at"] < order.at - CLOCKS_APART_S]
+            more = len(found) == PAGE if mistral else isinstance(page, dict) and page.get("has_more")
+            if older or not found or not more:
                 return ""
-            after = f"&after={found[-1]['id']}"
+            number, after = number + 1, f"&after={found[-1].get('id')}"
 
     async def status(self, batch: str) -> Status:
-        answer = await self.client.get(f"/batches/{batch}")
-        name = str(answer.get("status"))
-        errors = (answer.get("errors") or {}).get("data") or []
-        problem = "; ".join(str(one.get("message")) for one in errors if isinstance(one, dict))
-        files = tuple(str(answer[one]) for one in ("output_file_id", "error_file_id") if answer.get(one))
+        answer = _as_openai(await self.client.get(f"{self._path}/{batch}"))
+        name, errors = answer["status"], answer.get("errors") or answer.get("error") or []
+        errors = errors.get("data") or [] if isinstance(errors, dict) else errors
+        said = [str(one.get("message")) for one in errors if isinstance(one, dict)]
+        problem = errors if isinstance(errors, str) else "; ".join(said)
         return Status(
             name,
             name in ("completed", "expired", "cancelled", "failed"),
             (problem or "it does not say why") if name == "failed" else "",
-            files,
+            answer["files"],
             answer.get("request_counts") or {},
         )
+
+    @property
+    def _path(self) -> str:
+        return "/batch/jobs" if self.provider == "mistral" else "/batches"
 
     async def results(self, order: Order, status: Status) -> Results:
         for file in status.files:
             async for line in self.client.lines(f"/files/{file}/content"):
                 if call := order.call(line.get("custom_id")):
                     yield call, _completion(line)
+
+
+def _as_openai(answer: Any) -> dict[str, Any]:
+    """Return a batch in OpenAI's words, as Mistral, Together (which may wrap it) or OpenAI itself describes it.
+
+    >>> found = _as_openai({"job": {"id": "b", "status": "TIMEOUT_EXCEEDED", "input_files": ["f"], "output_file": "o"}})
+    >>> found["status"], found["input_file_id"], found["files"]
+    ('expired', 'f', ('o',))
+    """
+    inside = answer.get("job") if isinstance(answer, dict) else None
+    job = inside if isinstance(inside, dict) else answer if isinstance(answer, dict) else {}
+    name = str(job.get("status")).lower()
+    files = [job.get(f"{one}_file_id") or job.get(f"{one}_file") for one in ("output", "error")]
+    return {
+        **job,
+        "status": STATUS.get(name, name),
+        "created_at": _moment(job.get("created_at")),
+        "input_file_id": job.get("input_file_id") or next(iter(job.get("input_files") or ()), None),
+        "files": tuple(str(one) for one in files if one),
+    }
 
 
 def _completion(line: Mapping[str, Any]) -> Any | BadStatus:
@@ -274,7 +311,9 @@ def _from_message(result: Any) -> Any | BadStatus:
 
 
 def _moment(value: Any) -> float:
-    """Read a time as Anthropic writes it; infinity where it is none, so that nothing is taken for too old."""
+    """Read a time, in seconds or as Anthropic writes it; infinity where it is none: nothing is taken for too old."""
+    if isinstance(value, int | float):
+        return float(value)
     try:
         return datetime.fromisoformat(str(value)).replace(tzinfo=UTC).timestamp()
     except ValueError:

@@ -94,10 +94,10 @@ class Client:
     async def get(self, path: str) -> Any:
         return _read(*await self._exchange("GET", path))
 
-    async def upload(self, path: str, name: str, content: bytes) -> Any:
-        """Send a file of requests for a batch; return the JSON that is answered."""
+    async def upload(self, path: str, name: str, content: bytes, fields: Mapping[str, str]) -> Any:
+        """Send a file of requests for a batch, and the fields of a form; return the JSON that is answered."""
         files = {"file": (name, content, "application/jsonl")}
-        return _read(*await self._exchange("POST", path, data={"purpose": "batch"}, files=files))
+        return _read(*await self._exchange("POST", path, data=dict(fields), files=files))
 
     async def lines(self, path: str) -> AsyncIterator[dict[str, Any]]:
         """Return the JSON objects of a file that has one on each line."""

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
+from weakref import WeakValueDictionary
 
 from cereval.errors import InvalidInput, shown
 from cereval.models.base import Messages, Reply, Settings, parse_count
@@ -39,6 +40,9 @@ LEARNED = (*OTHER_NAME, "temperature")
 _REFUSES = re.compile("unsupported|not support|unknown|unrecogni[sz]ed|not permitted|not allowed|deprecated")
 PATIENCE = 32
 """Refusals in a row, since the last answer, that concern one question each; the next one concerns them all."""
+
+_PACES: WeakValueDictionary[tuple[str, str, int], Pace] = WeakValueDictionary()
+"""Those of the models that are open: two candidates that are one model with two prompts share its rate limits."""
 
 TEXT_PARTS = ("text", "output_text")
 LONGEST_NAME = 200
@@ -150,7 +154,9 @@ class OpenAIModel:
             headers = {"x-api-key": self.client.key, "anthropic-version": "2023-06-01"}
             client = Client(self.endpoint, self.client.key, self.timeout_s, BATCH_LIMIT, headers)
             return AnthropicBatches(client)
-        return OpenAIBatches(Client(self.endpoint, self.client.key, self.timeout_s, BATCH_LIMIT))
+        return OpenAIBatches(
+            Client(self.endpoint, self.client.key, self.timeout_s, BATCH_LIMIT), self.provider
+        )
 
     def read(self, body: Any) -> Reply:
         """Read the answer in a batch's results."""
@@ -217,6 +223,7 @@ def open_openai(
         price = list_price(name, provider if known else "", url="" if known else endpoint, batch=batch)
     # OpenAI's newer models refuse the old name, most other servers know no other.
     contact = Contact(unwanted={"max_tokens"} if OPENAI in endpoint else set())
+    contact.pace = _PACES.setdefault((endpoint, name, hash(client.key)), contact.pace)
     client.speed = contact.pace.speed
     return OpenAIModel(
         name,
@@ -285,6 +292,11 @@ def _choice(body: Any) -> Mapping[str, Any]:
     if isinstance(body, str):
         page = "the server sent a page instead of an answer; check --base-url (it usually ends in /v1)"
         raise FaultError(Fault(page, retryable=True, everywhere=True, absent=True, by_question=True))
+    said = body.get("error") if isinstance(body, dict) else None
+    if isinstance(said, dict):
+        # OpenRouter passes on what went wrong behind it as an answer.
+        code = said.get("code")
+        raise BadStatus(code if isinstance(code, int) and 400 <= code < 600 else 502, {}, said)
     raise FaultError(Fault("the server sent an answer without choices", retryable=True))
 
 
@@ -336,7 +348,8 @@ def tokens_in(usage: Mapping[str, Any]) -> tuple[Tokens, bool]:
     if complete and total is not None:
         said = max(said, total - asked)
     cached = _detail(usage, "prompt_tokens_details", "cached_tokens")
-    cached = min(cached, asked)
+    # DeepSeek's own name for them.
+    cached = min(cached or parse_count(usage.get("prompt_cache_hit_tokens")) or 0, asked)
     written = min(_detail(usage, "prompt_tokens_details", "cache_write_tokens"), asked - cached)
     reasoning = min(_detail(usage, "completion_tokens_details", "reasoning_tokens"), said)
     return Tokens(asked, said, cached, written, reasoning), complete

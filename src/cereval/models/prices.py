@@ -5,12 +5,17 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import cache
+from pathlib import Path
 from typing import Any, TypeAlias
 
 from cereval.errors import BadFile, InvalidInput, shown
-from cereval.files import is_file, read_yaml, settings_folder
+from cereval.files import is_file, read_json, read_yaml, settings_folder
 
 OWN = "prices.yaml"
+NEWER = "genai-prices.json"
+"""A newer list, as the project of genai-prices publishes it between two releases."""
 HIGHEST = 1e100
 """A price times all tokens, or all calls, is still a number."""
 BATCH = {"processing": "batch"}
@@ -68,7 +73,11 @@ class ListPrice:
     def source(self) -> str:
         from genai_prices import __version__
 
-        return f"genai-prices {__version__}{self._tier}"
+        newer = newer_list()
+        if newer is None:
+            return f"genai-prices {__version__}{self._tier}"
+        day = datetime.fromtimestamp(newer.stat().st_mtime, UTC)
+        return f"{NEWER} of {day:%Y-%m-%d}{self._tier}"
 
     @property
     def _tier(self) -> str:
@@ -79,14 +88,12 @@ class ListPrice:
     @property
     def has_batch_price(self) -> bool:
         """Tell whether the list knows what this model costs in a batch; else its live price is counted."""
-        from genai_prices.data_snapshot import get_snapshot
-
-        _, model = get_snapshot().find_provider_model(self.model, None, self.provider, None)
+        _, model = price_list().find_provider_model(self.model, None, self.provider, None)
         return any(dict(one.when) == BATCH for one in model.price_variants or ())
 
     def cost(self, tokens: Tokens) -> float | None:
         """Return the cost; None where the list cannot price such a call."""
-        from genai_prices import Usage, calc_price
+        from genai_prices import Usage
 
         usage = Usage(
             input_tokens=tokens.input,
@@ -97,7 +104,7 @@ class ListPrice:
         )
         context = BATCH if self.batch else None
         try:
-            found = calc_price(usage, self.model, provider_id=self.provider, price_context=context)
+            found = price_list().calc(usage, self.model, self.provider, None, None, context)
         except (LookupError, ValueError):
             return None
         return float(found.total_price)
@@ -115,13 +122,40 @@ def list_price(model: str, provider: str = "", *, url: str = "", batch: bool = F
     if not provider and not url.startswith("https://"):
         # A server of one's own: its price is in no list, and loading the list takes 0.2 s.
         return None
-    from genai_prices.data_snapshot import get_snapshot
-
     try:
-        found, _ = get_snapshot().find_provider_model(model, None, provider or None, url or None)
+        found, _ = price_list().find_provider_model(model, None, provider or None, url or None)
     except LookupError:
         return None
     return ListPrice(found.id, model, batch)
+
+
+def price_list() -> Any:
+    """Return the list of genai-prices: a newer one in the user's settings, or that of the package."""
+    from genai_prices.data_snapshot import get_snapshot
+
+    newer = newer_list()
+    return get_snapshot() if newer is None else _read_list(newer, newer.stat().st_mtime_ns)
+
+
+def newer_list() -> Path | None:
+    folder = settings_folder()
+    path = None if folder is None else folder / NEWER
+    return path if path is not None and is_file(path) else None
+
+
+@cache
+def _read_list(path: Path, _changed: int) -> Any:
+    from genai_prices import types
+    from genai_prices.data_snapshot import DataSnapshot
+
+    found = read_json(path)
+    try:
+        # What its own update from the network uses; it has no public name.
+        return DataSnapshot(types._providers_from_raw(found), from_auto_update=False)
+    except (ValueError, TypeError, AttributeError) as error:
+        raise BadFile(
+            f"{path} is no list of genai-prices that this version reads ({shown(str(error), 120)}); remove it"
+        ) from None
 
 
 def price_of(model: str) -> Price | None:

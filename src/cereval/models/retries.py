@@ -120,7 +120,7 @@ class Retries:
         return min(self.longest_s, self.first_s * 2.0 ** min(failed, 60)) * (0.5 + 0.5 * jitter)
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, weakref_slot=True, eq=False)
 class Pace:
     """Slow down the calls to one server, all of them together, while it says that it is busy (429).
 

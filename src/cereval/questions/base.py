@@ -169,7 +169,7 @@ class Kind:
         if plan.method == "all":
             use = "the answer is exact" if plan.target == "benchmark" else "as a sample of the population"
             return (f"all {plan.n_items:,} answers are used: {use}",)
-        return ("categories help to choose questions",) if "groups" in plan.side_information else ()
+        return ("categories are used to choose questions",) if "groups" in plan.side_information else ()
 
     def goal_words(self, plan: Mapping[str, Any]) -> str:
         return in_words(plan["goal"])

@@ -87,6 +87,8 @@ class Part(Kind):
         return PartGoal(plan["goal"]).words
 
     def refusal(self, plan: Plan) -> str | None:
+        if plan.goal.get("judged"):
+            return "the run that people label, not its judge's part: repeat `cereval run --scorer people --judge`"
         # Parts of rankings belong to all that share them.
         whole = plan.goal.get("of")
         return "no part of a larger run: " + (

@@ -17,6 +17,7 @@ from cereval.questions import kind_for, kind_named
 from cereval.questions.goals import Goal
 from cereval.questions.growing.session import Growing, GrowingResult
 from cereval.questions.session import AskTell, tell, whole
+from cereval.randomness import generator
 
 Floats = NDArray[np.float64]
 S = TypeVar("S", bound=AskTell)
@@ -53,9 +54,10 @@ def replay(
     """Say what an evaluation would have cost: recorded scores, drawn as if they were asked.
 
     scores: one number in [0, 1] for each item; for a goal about several candidates a column for each (a table, a data
-    frame or a dict of lists). An item that lacks a score (NaN) is not part of the pool. groups: the task of each item,
-    for goals of tasks. versions: of data that grew, how many of the items each version had. Further keywords are those
-    of the session of the goal's kind. `batch` draws are in flight at a time; the result does not depend on it.
+    frame or a dict of lists). With target="expected" they are rates of right answers, and every answer is tossed. An
+    item that lacks a score (NaN) is not part of the pool. groups: the task of each item, for goals of tasks. versions:
+    of data that grew, how many of the items each version had. Further keywords are those of the session of the goal's
+    kind. `batch` draws are in flight at a time; the result does not depend on it.
 
     >>> from cereval.questions.compare.goal import Sign
     >>> from cereval.questions.mean.goal import Estimate
@@ -112,17 +114,26 @@ def _replayed_versions(table: Floats, versions: Sequence[int], batch: int, **ask
 def drive(session: S, scores: Floats, batch: int = 1, watch: Callable[[S], None] | None = None) -> Any:
     """Answer a session's questions from recorded scores (items, or items x models; NaN: the call fails).
 
-    watch: called after every result. Returns the session's result.
+    Where answers are to be fresh (target expected) a score is the rate of right answers, and each answer a toss. watch:
+    called after every result. Returns the session's result.
     """
+    again = getattr(session, "target", "") == "expected"
     count = whole("batch", batch, 1)
     table = scores[:, None] if scores.ndim == 1 else scores
     while not session.done:
         for draw in session.ask(count):
             found = table[draw.item, list(draw.models)].tolist()
+            if again:
+                found = _tossed(found, session.seed, draw.index)
             tell(session, draw, tuple(None if isnan(score) else score for score in found))
             if watch is not None:
                 watch(session)
     return session.result()
+
+
+def _tossed(rates: list[float], seed: int, index: int) -> list[float]:
+    tosses = generator("answers to recorded questions", seed, index).random(len(rates))
+    return [rate if isnan(rate) else float(toss < rate) for toss, rate in zip(tosses, rates, strict=True)]
 
 
 # -- tables of scores -------------------------------------------------------------------------------------------------

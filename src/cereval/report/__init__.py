@@ -27,6 +27,7 @@ from cereval.files import write_whole
 from cereval.questions.base import Kind
 from cereval.records import Certified, Interval, Rows, Step, Table
 from cereval.report import svg
+from cereval.report.frontier import precision_costs
 from cereval.report.story import Asked, Randomness, Story, randomness, read_story, recorded_story
 from cereval.runner.samples import Samples
 from cereval.store.base import GOING, Store
@@ -149,7 +150,13 @@ def contents(story: Story, more: Sequence[Section] = ()) -> dict[str, Any]:
         "bar": _bar(added, result),
         "says": added.says,
         "resumes": story.run is not None and story.run.status not in GOING,
-        "sections": [*_chart(story, added), *more, *randomness_section(story), *added.sections],
+        "sections": [
+            *_chart(story, added),
+            *_frontier(story),
+            *more,
+            *randomness_section(story),
+            *added.sections,
+        ],
         "samples": {kind: samples(story, kind, most) for kind, most in SAMPLES.items()},
         "totals": totals(story),
         "scope": added.scope,
@@ -236,6 +243,17 @@ def _chart(story: Story, added: Additions) -> list[Section]:
         for name, width in (("wide", WIDE), ("narrow", NARROW))
     }
     return [Section("How the interval narrowed", pictures=charts, caption=caption)]
+
+
+def _frontier(story: Story) -> list[Section]:
+    found = precision_costs(story)
+    if found is None:
+        return []
+    caption = (
+        "Line: half the width of the interval after each result of this run, which aimed at its end. Dashed, and ~ in "
+        "the table: what a new run is expected to take that aims at a precision from its start. Across: results used."
+    )
+    return [Section("What precision costs", pictures=found[0], table=found[1], caption=caption)]
 
 
 BANDS = ("always wrong", "up to 25%", "25% to 50%", "50% to 75%", "75% or more", "always right")

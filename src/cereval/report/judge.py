@@ -29,6 +29,7 @@ from cereval.report import Section, said
 from cereval.report.story import Story
 from cereval.runner.items import stored_items
 from cereval.runner.people import judge_plan
+from cereval.runner.recall import whole_plan
 from cereval.runner.start import Start, start
 from cereval.scorers import named
 from cereval.scorers.judge import BOTH, Prefer
@@ -42,12 +43,12 @@ FOR_VERDICTS = 0.8
 ABOUT: Mapping[str, str] = {
     "agreement": "judge and people give the same verdict",
     "kappa": "agreement beyond chance: 0 is chance, 1 is perfect",
-    "sensitivity": "of what people call right, the judge calls right",
-    "specificity": "of what people call wrong, the judge calls wrong",
-    "leniency": "what the judge calls right, less what people do",
-    "length": "leniency for the longer half of the answers, less that for the shorter half",
-    "order": "preference for an answer shown first, less that for the same answer shown second",
-    "flips": "questions on which the other order gives the other verdict",
+    "sensitivity": "of the answers people call right, the judge calls right",
+    "specificity": "of the answers people call wrong, the judge calls wrong",
+    "leniency": "what the judge calls right, minus what people call right",
+    "length": "leniency for the longer half of the answers, minus leniency for the shorter half",
+    "order": "preference for an answer shown first, minus that for the same answer shown second",
+    "flips": "questions on which the other order changes the verdict",
 }
 SIGNED = ("kappa", "leniency", "length", "order")
 
@@ -104,7 +105,7 @@ def try_judge(store: Store, run: str, mark: float = PASS_MARK) -> Trial:
 
     mark: from which score on the judge calls an answer right; people do from 1/2 on.
     """
-    plan = Plan.from_dict(store.run(run).plan)
+    plan = whole_plan(store.run(run))
     if not 0 < mark <= 1:
         raise InvalidInput("--mark", "a number in (0, 1]", mark)
     if plan.kind != "estimate" or plan.target != "benchmark":
@@ -141,26 +142,33 @@ def _verdicts(store: Store, plan: Plan, graded: Plan, mark: float) -> Trial:
     known = np.flatnonzero(~np.isnan(grades))
     if not len(known):
         raise Misuse(f"the judge of run {plan.run_id} has graded nothing yet")
-    is_long = lengths > median(lengths[known].tolist())
     is_right = grades >= mark
-    groups = [known[is_right[known]], known[~is_right[known]], known[is_long[known]], known[~is_long[known]]]
-    shares = (FOR_VERDICTS / 2,) * 2 + ((1 - FOR_VERDICTS) / 2,) * 2
-    games = [
-        Game(group, share * (1 - plan.confidence), _label)
-        for group, share in zip(groups, shares, strict=True)
-    ]
+    games = verdict_games(is_right, lengths, known, 1 - plan.confidence)
     told_again(store, plan, games)
-    right, wrong, long, short = (game.share() for game in games)
-    parts = list(measures(right, wrong))
-    if long.size and short.size:
-        ours, theirs = (float(is_right[group].mean()) for group in groups[2:])
-        parts.append(_difference("length", ours - theirs, long, short))
     left_out = plan.n_items - len(known)
     notes = (f"{left_out:,} answers without a grade are left out",) if left_out else ()
-    asked = games[0].asked + games[1].asked
-    return Trial(
-        plan.run_id, str(plan.scorer["judge"]), plan.confidence, asked, len(known), tuple(parts), notes
-    )
+    asked, parts = games[0].asked + games[1].asked, verdict_parts(games, is_right)
+    return Trial(plan.run_id, ", ".join(plan.judges), plan.confidence, asked, len(known), parts, notes)
+
+
+def verdict_games(
+    is_right: NDArray[np.bool_], lengths: NDArray[np.float64], known: NDArray[np.int64], delta: float
+) -> list[Game]:
+    """Open the games behind the measures. is_right, lengths: the judge's verdict on every answer, and the answer's
+    length; known: which answers it has graded."""
+    is_long = lengths > median(lengths[known].tolist())
+    groups = [known[is_right[known]], known[~is_right[known]], known[is_long[known]], known[~is_long[known]]]
+    shares = (FOR_VERDICTS / 2,) * 2 + ((1 - FOR_VERDICTS) / 2,) * 2
+    return [Game(group, share * delta, _label) for group, share in zip(groups, shares, strict=True)]
+
+
+def verdict_parts(games: Sequence[Game], is_right: NDArray[np.bool_]) -> tuple[Part, ...]:
+    right, wrong, long, short = (game.share() for game in games)
+    parts = measures(right, wrong)
+    if not (long.size and short.size):
+        return parts
+    ours, theirs = (float(is_right[game.items].mean()) for game in games[2:])
+    return (*parts, _difference("length", ours - theirs, long, short))
 
 
 def _difference(name: str, judge: float, first: Share, second: Share) -> Part:
@@ -185,6 +193,14 @@ def _order(store: Store, plan: Plan) -> Trial:
         for draw, answer, _ in store.rows(plan.run_id)
         if answer.failure is None and (both := re.search(BOTH, answer.detail or ""))
     }
+    games = order_games(found, plan.n_items, 1 - plan.confidence)
+    told_again(store, plan, games)
+    judge, asked = ", ".join(plan.judges), games[0].asked
+    return Trial(plan.run_id, judge, plan.confidence, asked, plan.n_items, order_parts(games))
+
+
+def order_games(found: Mapping[int, Sequence[float]], n_items: int, delta: float) -> list[Game]:
+    """Open the games on the order. found: the preferences for an item's answer where it is shown first, and second."""
 
     def flips(item: int, _: float) -> float:
         first, second = found[item]
@@ -194,15 +210,15 @@ def _order(store: Store, plan: Plan) -> Trial:
         first, second = found[item]
         return (1 + first - second) / 2
 
-    every = np.arange(plan.n_items)
-    games = [Game(every, (1 - plan.confidence) / 2, value) for value in (flips, leans)]
-    told_again(store, plan, games)
+    return [Game(np.arange(n_items), delta / 2, value) for value in (flips, leans)]
+
+
+def order_parts(games: Sequence[Game]) -> tuple[Part, ...]:
     changed, order = (game.share() for game in games)
-    parts = (
+    return (
         Part("flips", changed.estimate, changed.limits.lower, changed.limits.upper),
         Part("order", *(2 * one - 1 for one in (order.estimate, order.limits.lower, order.limits.upper))),
     )
-    return Trial(plan.run_id, str(plan.scorer["judge"]), plan.confidence, games[0].asked, plan.n_items, parts)
 
 
 def _label(item: int, score: float) -> float:  # noqa: ARG001
@@ -219,7 +235,8 @@ class Game:
     """
 
     def __init__(self, items: NDArray[np.int64], delta: float, value: Callable[[int, float], float]) -> None:
-        self.size, self.value, self.members = len(items), value, frozenset(items.tolist())
+        self.items, self.size, self.value = items, len(items), value
+        self.members = frozenset(items.tolist())
         self.follower = Follower(items, delta) if len(items) else None
         self.outlook: object = None
 

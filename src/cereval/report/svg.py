@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from cereval.records import Step
+from cereval.text import money
 
 MOST_POINTS = 300
 LEFT, RIGHT, TOP, BOTTOM = 46, 14, 12, 30
@@ -29,13 +30,14 @@ class Frame:
     calls: int
     low: float
     high: float
+    bottom: int = BOTTOM
 
     def x(self, calls: float) -> float:
         return LEFT + (self.width - LEFT - RIGHT) * calls / max(self.calls, 1)
 
     def y(self, share: float) -> float:
         inside = min(max(share, self.low), self.high)
-        return TOP + (self.height - TOP - BOTTOM) * (self.high - inside) / (self.high - self.low)
+        return TOP + (self.height - TOP - self.bottom) * (self.high - inside) / (self.high - self.low)
 
 
 def narrowing(steps: Sequence[Step], width: int, height: int = 280, least: float = 0.0) -> str:
@@ -58,6 +60,34 @@ def narrowing(steps: Sequence[Step], width: int, height: int = 280, least: float
         f'<circle class="dot" cx="{frame.x(last.calls):.1f}" cy="{frame.y(last.estimate):.1f}" r="4"/>',
     ]
     return _svg(width, height, "".join(parts), "The certified interval after every call")
+
+
+class Point(Protocol):
+    @property
+    def eps(self) -> float: ...
+    @property
+    def calls(self) -> int: ...
+
+
+def frontier(
+    taken: Sequence[Point], expected: Sequence[Point], width: int, usd_each: float | None, height: int = 260
+) -> str:
+    """Return half-widths over calls: a line for what was taken, dashed what is expected; money below the calls."""
+    last = taken[-1]
+    high = min(3 * last.eps, 0.5)
+    most_calls = max(one.calls for one in expected)
+    frame = Frame(width, height, most_calls, 0.0, high, BOTTOM + (16 if usd_each else 0))
+    line, dashes = (
+        " ".join(f"{frame.x(one.calls):.1f},{frame.y(one.eps):.1f}" for one in points if one.eps <= high)
+        for points in (thinned(taken), expected)
+    )
+    parts = [
+        *_grid(frame, "±", usd_each),
+        f'<polyline class="line" points="{line}"/>',
+        f'<polyline class="line ahead" points="{dashes}"/>',
+        f'<circle class="dot" cx="{frame.x(last.calls):.1f}" cy="{frame.y(last.eps):.1f}" r="4"/>',
+    ]
+    return _svg(width, height, "".join(parts), "The precision over the calls and what they cost")
 
 
 def fitted(limits: Sequence[Ends]) -> tuple[float, float]:
@@ -90,7 +120,10 @@ def interval_bar(estimate: float | None, limits: Ends | None, least: float = 0.0
     )
 
 
-def thinned(steps: Sequence[Step], most: int = MOST_POINTS) -> list[Step]:
+T = TypeVar("T")
+
+
+def thinned(steps: Sequence[T], most: int = MOST_POINTS) -> list[T]:
     """Return at most `most` steps, closer at the start, where most happens; the last is kept."""
     if len(steps) <= most:
         return list(steps)
@@ -107,16 +140,20 @@ def vertical_range(steps: Sequence[Step], least: float = 0.0) -> tuple[float, fl
     return max(low, least), min(max(high, low + 0.05), 1.0)
 
 
-def _grid(frame: Frame) -> list[str]:
+def _grid(frame: Frame, sign: str = "", usd_each: float | None = None) -> list[str]:
+    """Return the lines and their labels. usd_each: of a call, where money is told below the calls."""
     parts = []
     for share in ticks(frame.low, frame.high):
         y = frame.y(share)
         parts.append(f'<line class="grid" x1="{LEFT}" x2="{frame.width - RIGHT}" y1="{y:.1f}" y2="{y:.1f}"/>')
-        parts.append(f'<text class="tick end" x="{LEFT - 8}" y="{y + 4:.1f}">{100 * share:g}%</text>')
+        parts.append(f'<text class="tick end" x="{LEFT - 8}" y="{y + 4:.1f}">{sign}{100 * share:g}%</text>')
     for calls in ticks(0, frame.calls, 4 if frame.width < 500 else 8):
         where = "end" if calls == frame.calls else "middle"
-        x = frame.x(calls)
-        parts.append(f'<text class="tick {where}" x="{x:.1f}" y="{frame.height - 10}">{calls:,.0f}</text>')
+        x, y = frame.x(calls), frame.height - 10 - (frame.bottom - BOTTOM)
+        parts.append(f'<text class="tick {where}" x="{x:.1f}" y="{y}">{calls:,.0f}</text>')
+        if usd_each:
+            usd = money(calls * usd_each) if calls else "$0"
+            parts.append(f'<text class="tick {where}" x="{x:.1f}" y="{y + 16}">{usd}</text>')
     return parts
 
 

@@ -124,7 +124,9 @@ class Desk:
 
     def flush(self) -> None:
         """Order what waits: nothing more can be decided before answers come."""
-        waiting, self._waiting = self._waiting, {}
+        # Prompts that begin alike stand together, so that the provider finds their beginning in its cache.
+        waiting = dict(sorted(self._waiting.items(), key=lambda one: str(one[1].request["messages"])))
+        self._waiting = {}
         for calls in in_orders(waiting):
             requests = {call: self.model.contact.adapt(waiting[call].request) for call in calls}
             batch = Batch(Order(secrets.token_hex(8), tuple(calls), time.time()), requests)
@@ -335,7 +337,9 @@ def open_sender(executor: Executor, run_ids: Sequence[str], store: Store) -> tup
         desks.append(Desk(model, run_id, store, callers.waiting))
     sender = Sender(desks, callers.waiting)
     by_batch = replace(callers, sender=sender)
-    return (replace(executor, inner=by_batch) if isinstance(executor, Sampled) else by_batch), sender
+    if isinstance(executor, Sampled):
+        return replace(executor, inner=by_batch, first_alone=False), sender
+    return by_batch, sender
 
 
 def takes_batches(model: Model) -> bool:

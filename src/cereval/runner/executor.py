@@ -303,11 +303,16 @@ class Sampled(Around):
 
     samples: Samples
     room: asyncio.Semaphore
+    first_alone: bool = True
+    """Whether the other calls wait for the first: then the provider has the prompt in its cache, for less money."""
 
     async def answer(self, draw: Draw, model: int, place: int) -> Answer:
-        calls = [asyncio.ensure_future(self._one(draw, model, place)) for _ in range(self.samples.count)]
+        alone = 1 if self.first_alone else 0
+        first = [await self._one(draw, model, place) for _ in range(alone)]
+        others = range(alone, self.samples.count)
+        calls = [asyncio.ensure_future(self._one(draw, model, place)) for _ in others]
         try:
-            return packed(await asyncio.gather(*calls), self.samples)
+            return packed([*first, *await asyncio.gather(*calls)], self.samples)
         finally:
             for call in calls:
                 call.cancel()

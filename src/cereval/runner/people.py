@@ -154,7 +154,7 @@ def judge_plan(plan: Plan) -> Plan | None:
         return None
     if kind_of(plan).parts(plan) != (plan,):
         raise InvalidInput("--judge", "left out where people score several models", plan.scorer["judge"])
-    goal = {"goal": "part", "words": "graded by a judge, for people to label few", JUDGED: True}
+    goal = {"goal": "part", "words": "graded by a judge before people label", JUDGED: True}
     scorer = {**plan.scorer, "spec": {"name": "grade", "criteria": people.criteria}}
     # Nothing but data, model, prompt and judge decides it, so that another goal or seed finds the same grades.
     return Plan(

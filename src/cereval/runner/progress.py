@@ -140,7 +140,7 @@ class PlainDisplay:
 
     def on_start(self, subject: Subject, notes: Sequence[str] = ()) -> None:
         say(
-            f"run {subject.run_id}: {printable(subject.model, 80)} on {subject.n_items:,} items of "
+            f"run {subject.run_id}: {printable(subject.model, 80)} on {subject.n_items:,} questions of "
             f"{printable(subject.data, 80)}, {subject.question} at {percent(subject.confidence)} confidence"
         )
         for note in notes:

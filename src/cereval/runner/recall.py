@@ -42,10 +42,7 @@ def recall_run(
     trust: confirm the code and the addresses that the stored plan names; else only what is trusted already is used.
     """
     run = store.run(run_id)
-    plan = stored_plan(run)
-    refusal = kind_of(plan).refusal(plan)
-    if refusal is not None:
-        raise InvalidInput("RUN", refusal, run.run_id)
+    plan = whole_plan(run)
     circumstances = circumstances_in(run.run_id, store, overrides)
     _require_trust(lambda: named_by_plan(plan, circumstances, functions), run.run_id, trust)
     return open_plan(plan, stored_items(plan, store), circumstances, functions)
@@ -162,7 +159,7 @@ def _check_extension(plan: Plan, store: Store) -> None:
 def rescore_run(run_id: str, store: Store, wanted: Mapping[str, Any], *, trust: bool = False) -> Prepared:
     """Return a run with another scorer, on the answers that it has: nobody is asked but a judge."""
     run = store.run(run_id)
-    plan = stored_plan(run)
+    plan = whole_plan(run)
     items = stored_items(plan, store)
     # No seal fixed this: without its nonce it does not say so.
     other = replace(plan, scorer=rescoring_spec(plan.scorer, wanted), max_calls=None, nonce="")
@@ -182,6 +179,15 @@ def rescore_run(run_id: str, store: Store, wanted: Mapping[str, Any], *, trust: 
     whole = replace(other, scorer=whole_scorer(other, scorers[0]))
     scoring = tuple(map(answering, scorers))
     return Prepared(whole, items, NobodyToAsk(), scoring, prompts, Limits(), circumstances)
+
+
+def whole_plan(run: Run) -> Plan:
+    """Return the plan of a stored run; refused where the run is a part of another, which decides what is asked."""
+    plan = stored_plan(run)
+    refusal = kind_of(plan).refusal(plan)
+    if refusal is not None:
+        raise InvalidInput("RUN", refusal, run.run_id)
+    return plan
 
 
 def stored_plan(run: Run) -> Plan:

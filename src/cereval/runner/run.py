@@ -445,12 +445,10 @@ def kept_line(outcome: Outcome, fresh: str = "") -> str:
     """Say which answers were there already, and since when; fresh: how the command asks anew, if it can."""
     since = "" if outcome.kept_since is None else f", the oldest of {_minute(outcome.kept_since)}"
     if outcome.asked == 0 and outcome.spent is not None:
-        return (
-            f"nothing was asked: --max-{outcome.spent} is used up; {outcome.kept:,} answers were there{since}"
-        )
+        return f"nothing was asked: --max-{outcome.spent} is used up; {outcome.kept:,} answers were stored{since}"
     if outcome.asked == 0:
-        return f"nothing was asked: all {outcome.kept:,} answers were there{since}{fresh}"
-    return f"{outcome.asked:,} answers asked now, {outcome.kept:,} were there{since}"
+        return f"nothing was asked: all {outcome.kept:,} answers were stored{since}{fresh}"
+    return f"{outcome.asked:,} answers asked now, {outcome.kept:,} were stored{since}"
 
 
 def _minute(moment: float) -> str:

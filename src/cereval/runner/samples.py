@@ -98,8 +98,8 @@ class Samples:
         what = "the mean score" if self.best_of == 1 else f"pass@{self.best_of} (the best of {self.best_of})"
         if self.worst_of > 1:
             what = f"pass^{self.worst_of} (the worst of {self.worst_of})"
-        over = "in the long run" if target == "expected" else "of these very answers"
-        return f"every question is asked {self.count} times; what is certified is {what} {over}"
+        over = "over all answers the model could give" if target == "expected" else "of the answers given now"
+        return f"every question is asked {self.count} times; the result is {what} {over}"
 
 
 def packed(answers: Sequence[Answer], samples: Samples) -> Answer:

@@ -390,8 +390,8 @@ def _history_note(plan: Plan, store: Store) -> str:
             else f"({elsewhere} on data that share questions)"
         )
     runs = f"{len(plan.history)} earlier runs" if many else "an earlier run"
-    helps = "help" if many else "helps"
-    return f"history: {runs} {where} {helps} to choose questions (--no-history to do without)"
+    are = "are" if many else "is"
+    return f"history: {runs} {where} {are} used to choose questions (--no-history: without)"
 
 
 def subject(begun: Start) -> Subject:

@@ -46,7 +46,7 @@ class CompareSideInformation(SideInformation):
 
 def _baseline_note(plan: Plan, spec: CandidateSpec) -> str:
     if "not_asked" not in spec:
-        return f"baseline: {spec['name']} answers as in run {spec['run']}; it is asked what that run lacks"
+        return f"baseline: run {spec['run']} ({spec['name']}); what it did not ask is asked now"
     over = f"the comparison is over the {plan.n_items:,} questions that run {spec['run']} answered"
     return f"baseline: {spec['name']} is not asked ({spec['not_asked']}); {over}"
 

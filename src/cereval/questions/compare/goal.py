@@ -107,7 +107,7 @@ class NotWorse(Goal, frozen=True, tag="not-worse"):
 
     @property
     def words(self) -> str:
-        return f"not worse by more than {percent(self.eps)}?" if self.eps else "at least as good?"
+        return f"not worse by more than {percent(self.eps)}" if self.eps else "at least as good"
 
 
 CompareGoal = Sign | Difference | NotWorse

@@ -17,9 +17,11 @@ def compare_page(story: Story) -> Additions:
     first, second = result.models or ("the first", "the second")
     about = "Had all {} items been put to both, the mean of {} minus that of {} would lie in <b>{}</b>"
     if result.target == "population":
-        about = "Of all items of the kind that these {} are a sample of, the mean of {} minus {} lies in <b>{}</b>"
+        about = "Over all questions of this kind, not only these {}, the mean of {} minus that of {} lies in <b>{}</b>"
     elif result.target == "expected":
-        about = "Of fresh answers to these {} items, the mean of {} minus that of {} lies in <b>{}</b>"
+        about = (
+            "Over all answers they could give to these {} items, the mean of {} minus {} lies in <b>{}</b>"
+        )
     says = said(
         f"{about}; the estimate is {{}}. The answer and the interval <b>hold at once</b>.",
         f"{result.n_items:,}",
@@ -31,6 +33,7 @@ def compare_page(story: Story) -> Additions:
     meaning = said(
         "Both models answered the same items, so that what makes an item hard for both cancels out. {}",
         _what_it_rests_on(story),
+        limit=400,
     )
     sections = (Section("What it means", says=(meaning,)), *differences_section(story, (first, second)))
     return Additions(says=(says,), sections=sections, least=-1.0)

@@ -91,7 +91,7 @@ class Comparison(Certified):
         named = list(zip(("first", "second"), self.models, strict=False))
         return [
             *named,
-            ("difference", f"{self.difference:+.2%}, in {signed_interval(self.lower, self.upper)}"),
+            ("first minus second", f"{self.difference:+.2%}, in {signed_interval(self.lower, self.upper)}"),
             ("method", f"{self.method}, guarantee {self.guarantee}, seed {self.seed}"),
         ]
 

@@ -12,7 +12,7 @@ def growing_page(story: Story) -> Additions:
     result = story.result
     assert isinstance(result, GrowingResult)
     if result.target == "population":
-        what = "The mean over the population that the items of all versions are a sample of. Every row below"
+        what = "The mean over all questions of this kind. Every row below"
         until = ""
     else:
         what = "The mean over all items of the last version. It and every row below"

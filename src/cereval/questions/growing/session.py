@@ -307,7 +307,7 @@ class Growing:
         if self.last.stopped == "contradiction":
             return (rejection(self.confidence),)
         if self.target == "population":
-            return ("assumes that the items of all versions are a sample of one population",)
+            return ("assumes that every version is a random sample of the same kind of question",)
         return ()
 
     @property
