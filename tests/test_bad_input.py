@@ -97,7 +97,7 @@ CASES: dict[str, tuple[Callable[[], Any], str, str, str]] = {
         "a finite sum",
         "sum inf",
     ),
-    "weighted without weights": (lambda: Session(2, target="weighted"), "weights", "given", "None"),
+    "weighted without weights": (lambda: Session(2, target="weighted"), "weights", "given", ""),
     "population with weights": (
         lambda: Session(2, target="population", weights=[1, 2]),
         "weights",

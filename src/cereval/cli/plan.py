@@ -360,13 +360,13 @@ def _method(row: MethodForecast, size: int, price: float | None, command: str | 
 
 def _print_for_people(facts: Mapping[str, Any], shift: Shift | None, *, priced: bool) -> None:
     click.echo(_question(**facts))
+    methods = [row for row in facts["methods"] if row["command"] is not None]
+    best = min(methods, key=lambda row: row["calls"] or row["needed"])
+    click.echo(f"about {best['calls'] or best['needed']:,} calls: `{best['command']}`")
     cost = ["cost"] if priced else []
     header = ["method", "calls", "saved", *cost, "guarantee", "basis", "remark"]
-    methods = [row for row in facts["methods"] if row["command"] is not None]
     rows = [[_cell(row, name) for name in header] for row in methods]
     print_table(rows, header, numbers=(1, 2, 3) if priced else (1, 2))
-    example = min(methods, key=lambda row: row["calls"] or row["needed"])
-    click.echo(f"each by its name, such as `{example['command']}`")
     limits = [row for row in facts["methods"] if row["command"] is None]
     if limits:
         told = ", ".join(f"{row['method']} {_cell(row, 'calls')} ({row['remark']})" for row in limits)

@@ -54,7 +54,9 @@ def describe_candidates(
     digests = [candidate_digest(spec) for spec in specs]
     for number, digest in enumerate(digests):
         if digest in digests[:number]:
-            wanted = "different: another model, prompt, address or setting for each"
+            wanted = (
+                "different: another model, prompt, address or setting for each, such as --system given twice"
+            )
             raise InvalidInput("candidates", wanted, specs[number]["model"])
     for spec, name in zip(specs, name_candidates(candidates), strict=True):
         spec["name"] = name

@@ -373,7 +373,7 @@ def _history_note(plan: Plan, store: Store) -> str:
         )
     runs = f"{len(plan.history)} earlier runs" if many else "an earlier run"
     are = "are" if many else "is"
-    return f"history: {runs} {where} {are} used to choose questions (--no-history: not)"
+    return f"history: {runs} {where} {are} used to choose questions (--no-history: without)"
 
 
 def subject(begun: Start) -> Subject:

@@ -136,11 +136,11 @@ class Ranking(Certified):
             return diagram.text()
         k = self.goal["k"]
         others = "another model is" if k == 1 else f"{k} other models are"
-        return [f"{self._out}: {others} certified to be at least as good", *diagram.text()]
+        return [f"{self._out}: {others} certified to be at least as good as this one", *diagram.text()]
 
     @property
     def _out(self) -> str:
-        return f"{self.goal['k']} as good"
+        return f"{self.goal['k']} at least as good"
 
     def _places(self, diagram: Diagram) -> dict[str, str]:
         """Return the models named first, then those not needed for the answer, then those of which k are at least
