@@ -215,7 +215,6 @@ def _choose_candidates(
 
 
 def named_by_settings(settings: Settings) -> list[Named]:
-    """Return what carrying out settings would run or call."""
     found = [name for one in settings.candidates for name in named_by_candidate(one)]
     return [*found, *named_by_options(settings.options, settings.candidates[0])]
 
@@ -228,7 +227,6 @@ def named_by_candidate(candidate: Candidate) -> tuple[Named, ...]:
 
 
 def named_by_options(options: Mapping[str, Any], first: Candidate | None) -> list[Named]:
-    """Return what a judge and a scorer would run or call."""
     scorer, judges = options.get("scorer"), options.get("judge") or []
     address = options.get("judge_base_url")
     if not address and any(one.startswith("openai/") for one in judges) and first is not None:

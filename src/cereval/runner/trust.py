@@ -66,7 +66,6 @@ class Named:
         return hashlib.sha256(json.dumps([self.kind, self.what, self.where]).encode()).hexdigest()
 
     def __str__(self) -> str:
-        """Return what would happen, safe to print."""
         verb = VERBS[self.kind]
         what = printable(self.what, LONGEST_SHOWN)
         return f"{verb} {what}" + (f" ({printable(self.where, LONGEST_SHOWN)})" if self.where else "")
@@ -94,7 +93,6 @@ def named_by_model(name: Any, address: Any = None) -> tuple[Named, ...]:
 
 
 def named_by_judges(names: Sequence[str] | None, address: Any) -> tuple[Named, ...]:
-    """Return what asking judges would run or call."""
     return tuple(one for name in names or (None,) for one in named_by_model(name, address))
 
 

@@ -69,8 +69,6 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Log:
-    """Hold the samples of one file, which metric was read, which others there are, and what was left out."""
-
     tool: str
     metric: str
     samples: Sequence[Sample]
@@ -80,8 +78,6 @@ class Log:
 
 @dataclass(frozen=True)
 class Content:
-    """Hold a file or folder that is looked at by several tools and parsed once."""
-
     path: Path
 
     def is_file(self, *endings: str) -> bool:
