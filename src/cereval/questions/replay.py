@@ -9,8 +9,9 @@ from math import isnan
 from typing import Any, TypedDict, TypeVar, Unpack
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from cereval.arrays import Floats, Ints
 from cereval.errors import InvalidInput
 from cereval.forecasts.pool import numbers
 from cereval.questions import kind_for, kind_named
@@ -19,7 +20,6 @@ from cereval.questions.growing.session import Growing, GrowingResult
 from cereval.questions.session import AskTell, tell, whole
 from cereval.randomness import generator
 
-Floats = NDArray[np.float64]
 S = TypeVar("S", bound=AskTell)
 
 BY_ITEM = ("texts", "embeddings", "history", "weights", "groups")
@@ -27,8 +27,6 @@ BY_ITEM = ("texts", "embeddings", "history", "weights", "groups")
 
 
 class SessionSettings(TypedDict, total=False):
-    """Name the keywords that are handed to a session; which of them it takes depends on the goal."""
-
     confidence: float
     method: str
     target: str
@@ -140,7 +138,6 @@ def _tossed(rates: list[float], seed: int, index: int) -> list[float]:
 
 
 def checked_scores(scores: ArrayLike) -> Floats:
-    """Return one number in [0, 1], or NaN, for each item."""
     try:
         values = numbers(scores)
     except (TypeError, ValueError) as error:
@@ -156,7 +153,6 @@ def checked_scores(scores: ArrayLike) -> Floats:
 
 
 def columns_of(scores: ArrayLike | Mapping[str, ArrayLike]) -> dict[str, ArrayLike]:
-    """Return a table's columns by name: those of a data frame or a dict, else numbers."""
     if isinstance(scores, Mapping):
         return {str(name): column for name, column in scores.items()}
     table: Any = np.asarray(scores)
@@ -168,7 +164,6 @@ def columns_of(scores: ArrayLike | Mapping[str, ArrayLike]) -> dict[str, ArrayLi
 
 
 def stacked(columns: Mapping[str, ArrayLike]) -> Floats:
-    """Return the scores of models, by name, as columns of the same items."""
     tables = {name: checked_scores(scores) for name, scores in columns.items()}
     first, *others = columns
     for name in others:
@@ -197,7 +192,7 @@ def check_same_order(field: str, scores: Any, others: Any) -> None:
             raise InvalidInput(field, f"in the order of the others (row {row} is {there_now!r} there)", here)
 
 
-def kept_rows(field: str, values: Any, size: int, kept: NDArray[np.int64], scores: Any = None) -> Any:
+def kept_rows(field: str, values: Any, size: int, kept: Ints, scores: Any = None) -> Any:
     """Return the rows of a table that are part of the pool; refuse one of another size, or order than the scores."""
     if values is None:
         return None
