@@ -60,7 +60,7 @@ def test_killed_workers_change_nothing(
     models = [f"python:{tmp_path}/waiting.py:{name}" for name in ("weak", "strong")]
     (tmp_path / "go").touch()
     with monkeypatch.context() as in_this_process:
-        in_this_process.setattr(local, "processes", here)
+        in_this_process.setattr(workers, "processes", here)
         undisturbed = cereval.run_fleet(fleet_of(data, models=models), store=calm)
     assert (undisturbed.exit_code, len(undisturbed.runs)) == (0, 4)
     (tmp_path / "go").unlink()
@@ -147,7 +147,7 @@ def test_a_worker_whose_driver_is_gone_before_it_has_begun_asks_nobody(
 def test_a_worker_that_dies_again_and_again_has_taken_what_it_took(
     data: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(local, "ATTEMPTS", 2)
+    monkeypatch.setattr(workers, "ATTEMPTS", 2)
     (tmp_path / "dies.py").write_text(
         "import itertools, os\nturns = itertools.count()\n\n\n"
         "def answer(question):\n    return '7' if next(turns) < 20 else os._exit(3)\n"
