@@ -20,7 +20,7 @@ from cereval.questions import all_goals, kind_for
 from cereval.questions.goals import checked_confidence, goal_from_spec
 from cereval.runner.candidates import OUTSIDE, name_candidates, own_address
 from cereval.runner.task_file import named_by_candidate, named_by_options, resolve_files
-from cereval.runner.trust import Named, named_store, remember, require
+from cereval.runner.trust import Named, named_data, named_store, remember, require
 from cereval.scorers import named
 from cereval.settings import (
     ACCEPTED,
@@ -168,7 +168,7 @@ def _beside(fleet: Fleet, folder: Path) -> tuple[Fleet, list[Named]]:
         (settings, more), *candidates = (
             resolve_files(one, folder) for one in (entry.settings, *entry.candidates)
         )
-        names += more
+        names += [*more, *named_data(entry.data, folder)]
         for _, theirs in candidates:
             names += theirs
         resolved = tuple(one for one, _ in candidates)

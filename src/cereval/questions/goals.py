@@ -115,7 +115,7 @@ def in_words(spec: Mapping[str, Any]) -> str:
     """Say what a goal asks, from its spec.
 
     >>> in_words({"goal": "estimate", "eps": 0.02}), in_words({"goal": "threshold", "value": 0.8})
-    ('within 2%', 'at least 80%?')
+    ('within 2%', 'at least 80%')
     >>> in_words({"goal": "sign", "tie": 0.02}), in_words({"goal": "macro", "eps": 0.01, "each": 0.05})
     ('which is better, or within 2%', 'macro mean within 1%, every task within 5%')
     """

@@ -24,6 +24,7 @@ from cereval.runner.trust import (
     named_by_judges,
     named_by_model,
     named_by_scorer,
+    named_data,
     named_file,
     named_store,
     remember,
@@ -85,7 +86,8 @@ def read_task(path: Path, kind: str) -> Written:
         raise InvalidInput(f"model in {path}", "left out where `candidates` are given", model)
     if model is not None:
         candidates = {"": Candidate(model)}
-    return Written(options, shared, candidates, data, (*names, *more), str(path))
+    there = [] if data is None else named_data(data, path.parent)
+    return Written(options, shared, candidates, data, (*names, *more, *there), str(path))
 
 
 def read_candidates(path: Path) -> Written:

@@ -121,6 +121,13 @@ def named_file(path: Path) -> Named:
     return Named("file", str(path), _resolved(str(path)))
 
 
+def named_data(data: str, folder: Path) -> list[Named]:
+    """Return data that a file in this folder names, where they lie neither there nor in the current folder."""
+    where = "" if data.startswith("hf:") else _resolved(data)
+    homes = (folder.resolve(), Path.cwd())
+    return [named_file(Path(data))] if where and not any(map(Path(where).is_relative_to, homes)) else []
+
+
 def _code(spec: str) -> Named:
     return Named("code", f"python:{spec}", origin_of(spec))
 

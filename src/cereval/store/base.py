@@ -202,7 +202,7 @@ def opened_store(
     if file is not None and create and not is_folder(file.parent):
         raise BadFile(f"there is no folder {file.parent} for the database; create it, or use another --store")
     if file is not None and not create and not is_file(file):
-        raise StoreError(f"there is no database {file}; name the one that the run was made in with --store")
+        raise StoreError(f"there is no database {file} yet: the first run makes it; --store names another")
     store = open_store(wanted, reading=reading, patient=patient)
     try:
         yield store

@@ -31,4 +31,4 @@ class EachAtLeast(Goal, frozen=True, tag="each-at-least"):
 
     @property
     def words(self) -> str:
-        return f"which questions are answered right at least {percent(self.value)} of the time?"
+        return f"which questions are answered right at least {percent(self.value)} of the time"

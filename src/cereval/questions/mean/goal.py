@@ -76,4 +76,4 @@ class Threshold(Goal, frozen=True, tag="threshold"):
 
     @property
     def words(self) -> str:
-        return f"at least {percent(self.value)}?"
+        return f"at least {percent(self.value)}"

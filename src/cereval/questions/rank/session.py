@@ -140,7 +140,7 @@ class Ranking(Certified):
 
     @property
     def _out(self) -> str:
-        return f"{self.goal['k']} at least as good"
+        return "≤ 1 other" if self.goal["k"] == 1 else f"≤ {self.goal['k']} others"
 
     def _places(self, diagram: Diagram) -> dict[str, str]:
         """Return the models named first, then those not needed for the answer, then those of which k are at least

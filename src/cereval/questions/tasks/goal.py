@@ -96,7 +96,7 @@ class AllAtLeast(TasksThreshold, frozen=True, tag="all-at-least"):
 
     @property
     def words(self) -> str:
-        return f"every task at least {percent(self.value)}?"
+        return f"every task at least {percent(self.value)}"
 
 
 class WhichFail(TasksThreshold, frozen=True, tag="which-fail"):
@@ -115,4 +115,4 @@ class WhichFail(TasksThreshold, frozen=True, tag="which-fail"):
 
     @property
     def words(self) -> str:
-        return f"which tasks are below {percent(self.value)}?"
+        return f"which tasks are below {percent(self.value)}"
