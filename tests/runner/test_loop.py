@@ -398,7 +398,7 @@ def test_history_can_be_left_out(tmp_path: Path) -> None:
 
 
 def test_progress_is_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cereval.runner.loop.TICK_S", 0)
+    monkeypatch.setattr("cereval.runner.loop.TICK_S", 0.001)
     pool, store = data(), stored(tmp_path)
     seen: list[Progress] = []
 
