@@ -23,7 +23,7 @@ from benchmarks.past_tables import side_information
 from benchmarks.populations import bernoulli
 from benchmarks.side_information import DATA, GPT4O, JUDGED, LLAMA70, MIXTRAL, MMLU
 from benchmarks.tables import markdown, publish
-from cereval.paper.benchmarks import load
+from cereval.paper.experiments import load
 from cereval.questions.mean.goal import Estimate
 from cereval.questions.mean.session import Session
 from cereval.records import Draw

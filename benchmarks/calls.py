@@ -23,7 +23,7 @@ from scipy.special import ndtri
 from benchmarks.parallel import run_all
 from benchmarks.populations import bernoulli, clusters
 from benchmarks.tables import markdown, publish
-from cereval.paper.simulation import Population, s1, s2, s3
+from cereval.paper.experiments import Population, s1, s2, s3
 from cereval.questions.mean.goal import Estimate
 from cereval.questions.replay import replay
 from cereval.stats.exact import hypergeometric_items

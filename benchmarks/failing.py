@@ -33,7 +33,7 @@ from cereval.questions.compare.goal import Difference, NotWorse
 from cereval.questions.rank.goal import Order, Top
 from cereval.questions.tasks.goal import Macro, WhichFail
 from cereval.runner.finding import planned
-from cereval.runner.recall import extend_run
+from cereval.runner.resume import extend_run
 from cereval.runner.run import carry_out
 from cereval.store.base import opened_store
 

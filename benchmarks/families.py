@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from benchmarks.populations import bernoulli, two_point
 from benchmarks.scenes import Scene, SceneMaker
 from cereval.forecasts.predictors import Forecast
-from cereval.paper.simulation import Population, hubness, s1, s2, s3
+from cereval.paper.experiments import Population, hubness, s1, s2, s3
 from cereval.questions.goals import Goal
 from cereval.questions.mean.goal import Estimate, Threshold
 

@@ -32,8 +32,8 @@ from urllib.parse import SplitResult, urlsplit
 from benchmarks.model_server import FaultyModel, Handler, Turn, serve_locally
 from benchmarks.postgres import Cluster, cluster, server_binaries
 from cereval.certificate.verify import verify
-from cereval.fleet.on_ray import cluster as started
 from cereval.fleet.run import run_fleet
+from cereval.fleet.workers import cluster as started
 from cereval.models.base import Messages, last_text
 from cereval.runner.start import evidence
 from cereval.store.base import opened_store

@@ -1,6 +1,6 @@
 """How often a figure of `cereval judge` misses, with judges, labels and answers of all kinds.
 
-    python -m benchmarks.judges --runs 400 --out benchmarks/results/judges-YYYY-MM-DD.md
+    python -m benchmarks.judges --runs 1000 --out benchmarks/results/judges-YYYY-MM-DD.md
 
 A run misses a figure when the truth, counted from all labels, is outside its interval after any label on the way.
 All figures of a run hold at once: delta = .05 for any miss, of which agreement to leniency share four fifths and

@@ -62,7 +62,7 @@ def scores_of(job: Job) -> tuple[np.ndarray[Any, Any], dict[str, Any]]:
         ones = np.arange(SIZE) < round((job.mean or 0.0) * SIZE)
         return np.random.default_rng([job.seed, 17]).permutation(ones.astype(np.float64)), {}
     from benchmarks.past_tables import side_information
-    from cereval.paper.benchmarks import load
+    from cereval.paper.experiments import load
 
     series = load(job.folder).series(job.scene)
     return series.scores, side_information(job.folder, series, "history + groups", job.seed)

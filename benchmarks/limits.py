@@ -32,7 +32,7 @@ from benchmarks.tables import markdown, publish
 from cereval.forecasts.pool import Pool
 from cereval.methods.active import BOLD, Active
 from cereval.methods.base import Aim, Setting
-from cereval.paper.benchmarks import load
+from cereval.paper.experiments import load
 from cereval.records import Draw
 from cereval.stats.increments import Tally
 

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from benchmarks.side_information import ALPACA, DATA, GSM8K
 from cereval.datasets.bank import QUESTIONS, SCORES, example
-from cereval.paper.benchmarks import Benchmark, load
+from cereval.paper.experiments import Benchmark, load
 from cereval.questions.compare.goal import Sign
 from cereval.questions.compare.session import CompareSession
 from cereval.questions.goals import Goal

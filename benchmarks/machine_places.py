@@ -38,7 +38,9 @@ from benchmarks.machine_travel import (
 )
 from benchmarks.serving import command
 from cereval.datasets.bank import QUESTIONS, SCORES, example
-from cereval.questions.mean.session import Session
+from cereval.questions.log import Change, Log, replayed
+from cereval.questions.session import AskTell
+from cereval.records import Draw
 
 TOLERANCE = 1e-6
 PATIENCE_S = 600.0
@@ -127,13 +129,32 @@ def _go_on(pause: Pause) -> tuple[str, Answer]:
     evaluation = KINDS[pause.kind](pause.seed)
     session: Any = evaluation.session
     if pause.state is not None:
-        session = Session.restore(json.loads(pause.state), **evaluation.known)
+        take_up(session, json.loads(pause.state))
     draws = [draw for draw, _ in session.log]
     while not session.done and (pause.until is None or session.n_evaluated < pause.until):
         for draw in session.ask(8):
             session.tell(draw, evaluation.scores[draw.item])
             draws.append(draw)
-    return json.dumps(session.state()), read_answer(session.result(), draws)
+    return json.dumps(put_away(session)), read_answer(session.result(), draws)
+
+
+def put_away(session: AskTell) -> dict[str, Any]:
+    """All that a session of the same settings needs to go on elsewhere, JSON-able."""
+    asked = sorted(
+        {draw.index: draw for draw in (*(draw for draw, _ in session.log), *session.outstanding)}.items()
+    )
+    return {
+        "changes": [change.as_dict() for change in session.changes],
+        "draws": [[draw.item, draw.probability] for _, draw in asked],
+        "results": [list(scores) for _, scores in session.log],
+    }
+
+
+def take_up(session: AskTell, state: dict[str, Any]) -> None:
+    """Tell a fresh session what another one had been told when it was put away."""
+    draws = {index: Draw(index, *draw) for index, draw in enumerate(state["draws"])}
+    results = {index: tuple(scores) for index, scores in enumerate(state["results"])}
+    replayed(session, Log(results, len(draws), [Change(**one) for one in state["changes"]], draws))
 
 
 def send_state(machines: Machines, kind: str, seed: int) -> Arrival:

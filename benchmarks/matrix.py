@@ -42,7 +42,7 @@ TESTS_NEED = (
 QUICK_FOLDERS = re.search(
     r"^QUICK := (.*)$", (ROOT / "Makefile").read_text(encoding="utf-8"), flags=re.MULTILINE
 )
-LONGEST_REASON = 160
+LONGEST_REASON, MOST_NAMED = 160, 5
 UV = (sys.executable, "-m", "uv", "pip")
 Command = list[str]
 
@@ -95,6 +95,8 @@ class Interpreter:
 
 def find_interpreter(cell: Cell, folder: Path) -> Interpreter:
     """Find a Python of this version, on this machine or in Debian's packages."""
+    if cell.core == "SkylakeX" and "avx512f" not in Path("/proc/cpuinfo").read_text(encoding="utf-8"):
+        raise CannotBeHad("this processor has no AVX-512, which the kernel needs")
     if cell.arch == "aarch64":
         emulator = shutil.which("qemu-aarch64-static")
         if emulator is None:
@@ -202,8 +204,8 @@ def run_cell(cell: Cell, folder: Path, tests: Sequence[str]) -> list[object]:
     try:
         interpreter = find_interpreter(cell, folder)
         site = fetch_packages(cell, folder)
-    except CannotBeHad as error:
-        return [*describe(cell), "", "", "not run", str(error), ""]
+    except (CannotBeHad, OSError, subprocess.SubprocessError) as error:
+        return [*describe(cell), "", "", "not run", last_line(str(error)), ""]
     environment = {
         "PATH": os.environ["PATH"],
         "HOME": str(folder),
@@ -219,6 +221,9 @@ def run_cell(cell: Cell, folder: Path, tests: Sequence[str]) -> list[object]:
         command = [*interpreter.command, "-S", *arguments]
         done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
         said.append(last_line(done.stdout) if done.stdout.strip() else last_line(done.stderr))
+        said += [line for line in done.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))][
+            :MOST_NAMED
+        ]
         click.echo(done.stdout[-3000:] + done.stderr[-3000:] if done.returncode else said[-1], err=True)
         verdict = "RED" if done.returncode else verdict
     details = [state_version(interpreter, environment), state_packages(site)]

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cereval.datasets.tables import read_items
-from cereval.paper.benchmarks import Series, load
+from cereval.paper.experiments import Series, load
 
 Floats = NDArray[np.float64]
 HOSTILE_COLUMNS = 5

@@ -27,7 +27,7 @@ from benchmarks.past_tables import varying_models
 from benchmarks.rivals import RIVALS, Case, Ending, Fixed, Rival, planned
 from benchmarks.side_information import ALPACA, DATA, GSM8K, MATH, MMLU
 from benchmarks.tables import markdown, publish
-from cereval.paper.benchmarks import load
+from cereval.paper.experiments import load
 
 GOALS = {MMLU: 0.02, MATH: 0.04, GSM8K: 0.03, ALPACA: 0.03}
 """Half-widths that about a fifth of each data set proves."""

@@ -23,7 +23,7 @@ from benchmarks.parallel import CORES, run_all
 from benchmarks.past_tables import varying_models
 from benchmarks.side_information import DATA
 from benchmarks.tables import markdown, publish
-from cereval.paper.benchmarks import load
+from cereval.paper.experiments import load
 from cereval.questions.mean.goal import Estimate
 from cereval.questions.mean.session import Session
 

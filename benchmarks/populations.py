@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from cereval.errors import InvalidInput
-from cereval.paper.simulation import Population
+from cereval.paper.experiments import Population
 
 
 def bernoulli(rng: np.random.Generator, mean: float, size: int = 5000) -> Population:

@@ -33,18 +33,23 @@ TOKENS = 4
 
 
 class Limited(Handler):
-    """Take 600 requests a minute, counted in windows or as a bucket that fills steadily; say what is left or not.
+    """Take so many requests a minute, counted in windows or as a bucket that fills steadily; say what is left or not.
 
     way: window, bucket, tokens (a bucket of them) or silent (a bucket of 5, without headers). minute_s: how long a
     minute lasts here.
     """
 
     def __init__(
-        self, way: str, minute_s: float = 60.0, delay_s: float = 0.0, key: Mapping[str, str] | None = None
+        self,
+        way: str,
+        minute_s: float = 60.0,
+        delay_s: float = 0.0,
+        key: Mapping[str, str] | None = None,
+        limit: int = LIMIT,
     ) -> None:
         super().__init__(FaultyModel(key or {"1+1": "2"}, 1.0, delay_s=delay_s))
-        self.way, self.minute_s, self.began = way, minute_s, time.monotonic()
-        self.left, self.at = float(LIMIT), self.began
+        self.way, self.minute_s, self.limit, self.began = way, minute_s, limit, time.monotonic()
+        self.left, self.at = float(self.limit), self.began
         self.taken: list[float] = []
         self.refused: list[float] = []
         self.most_busy = 0
@@ -55,12 +60,12 @@ class Limited(Handler):
             self.began = self.at = now
         if self.way == "window":
             if now - self.at >= self.minute_s:
-                self.left, self.at = float(LIMIT), now
+                self.left, self.at = float(self.limit), now
             full = self.at + self.minute_s - now
         else:
-            most = 5.0 if self.way == "silent" else LIMIT
-            self.left, self.at = min(self.left + (now - self.at) * LIMIT / self.minute_s, most), now
-            full = (most - self.left) * self.minute_s / LIMIT
+            most = 5.0 if self.way == "silent" else self.limit
+            self.left, self.at = min(self.left + (now - self.at) * self.limit / self.minute_s, most), now
+            full = (most - self.left) * self.minute_s / self.limit
         if self.left < 1:
             self.refused.append(now - self.began)
             return _error(429, "too many requests", {"retry-after-ms": "100"})
@@ -71,7 +76,8 @@ class Limited(Handler):
         if self.way == "silent" or answer is None:
             return answer
         kind, each = ("tokens", TOKENS) if self.way == "tokens" else ("requests", 1)
-        said = f"x-ratelimit-limit-{kind}: {LIMIT * each}\r\nx-ratelimit-remaining-{kind}: {int(self.left) * each}\r\n"
+        said = f"x-ratelimit-limit-{kind}: {self.limit * each}\r\n"
+        said += f"x-ratelimit-remaining-{kind}: {int(self.left) * each}\r\n"
         said += f"x-ratelimit-reset-{kind}: {full:.3f}s\r\n"
         head, _, rest = answer.partition(b"\r\n")
         return head + b"\r\n" + said.encode() + rest

@@ -20,7 +20,7 @@ from benchmarks.coverage import most_misses
 from benchmarks.parallel import run_all
 from benchmarks.past_tables import HOSTILE, crowd, side_information, varying_models
 from benchmarks.tables import markdown, publish
-from cereval.paper.benchmarks import load
+from cereval.paper.experiments import load
 from cereval.questions.mean.goal import Estimate
 from cereval.questions.mean.session import Session
 from cereval.questions.replay import drive, replay

@@ -22,7 +22,7 @@ from benchmarks.side_information import DATA, GPT4O, MMLU
 from benchmarks.tables import markdown, publish
 from benchmarks.task_scenes import GOALS, SCENES, TaskOutcome, TaskScene, watch
 from cereval.datasets.tables import read_items
-from cereval.paper.benchmarks import load
+from cereval.paper.experiments import load
 from cereval.questions.mean.goal import Estimate
 from cereval.questions.replay import replay
 from cereval.questions.tasks.goal import AllAtLeast, EachWithin, Macro, TasksGoal, WhichFail

@@ -179,7 +179,9 @@ def history(runs: int, answers: int, folder: Path) -> list[object]:
     plan = Plan("estimate", GOAL, data.content_hash, HISTORY_ITEMS, (candidate_spec("new"),), seed=9)
     with closing(open_store(f"sqlite:///{folder / f'history-{runs}.db'}")) as store:
         add_runs(store, data, runs, answers)
-        past, reading = seconds(lambda: store.past_scores(data.content_hash))
+        past, reading = seconds(
+            lambda: store.past_scores(data.content_hash, store.cutoffs(data.content_hash))
+        )
         assert len(past.values) == runs * answers
         _, planning = seconds(lambda: planned(plan, data.items, store, history=True))
     return [f"{runs:,} runs of {answers}", f"{reading:.2f}", f"{planning:.2f}"]

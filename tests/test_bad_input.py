@@ -97,7 +97,7 @@ CASES: dict[str, tuple[Callable[[], Any], str, str, str]] = {
         "a finite sum",
         "sum inf",
     ),
-    "weighted without weights": (lambda: Session(2, target="weighted"), "weights", "given", "None"),
+    "weighted without weights": (lambda: Session(2, target="weighted"), "weights", "given", ""),
     "population with weights": (
         lambda: Session(2, target="population", weights=[1, 2]),
         "weights",
@@ -174,4 +174,4 @@ def test_a_goal_that_is_refused_leaves_the_session_as_it_was() -> None:
     with pytest.raises(InvalidInput, match="goal must be"):
         session.goal = 0.5  # type: ignore[assignment]
     assert session.goal == Estimate(0.1)
-    assert session.state()["changes"] == []
+    assert session.changes == []

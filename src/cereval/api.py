@@ -27,7 +27,7 @@ from cereval.runner.candidates import Functions
 from cereval.runner.listing import listed
 from cereval.runner.prepare import prepare
 from cereval.runner.progress import WARNING, Observer
-from cereval.runner.recall import extend_run, new_items, recall_with_change
+from cereval.runner.resume import extend_run, new_items, recall_with_change
 from cereval.runner.run import Outcome, carry_out, conduct, kept_line, read_back, reuse_in
 from cereval.runner.sealing import sealed, verify_certificate, written
 from cereval.runner.task_file import Written, merge_settings, read_task

@@ -1,4 +1,6 @@
-"""Pack tables of numbers into short JSON: little-endian 64-bit values, row by row, zlib, base64."""
+"""Arrays of numbers: their types, and tables packed into short JSON: little-endian 64-bit values, row by row, zlib,
+base64.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cereval.errors import InvalidInput
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
 
 LARGEST = 2**31
 """Bytes of one table after unpacking: a certificate is not to be trusted with more."""

@@ -26,13 +26,17 @@ class InvalidInput(CerevalError, ValueError):
 
     >>> str(InvalidInput("eps", "a number in (0, 1)", 1.5))
     'eps must be a number in (0, 1), got 1.5'
+    >>> str(InvalidInput("--min", "given: the mean score to reach", None))
+    '--min must be given: the mean score to reach'
     """
 
     def __init__(self, field: str, allowed: str, received: object) -> None:
         self.field = field
         self.allowed = allowed
         self.received = received
-        super().__init__(f"{field} must be {allowed}, got {shown(received)}")
+        missing = received is None and allowed.startswith("given")
+        got = "" if missing else f", got {shown(received)}"
+        super().__init__(f"{field} must be {allowed}{got}")
 
 
 class Misuse(CerevalError, RuntimeError):

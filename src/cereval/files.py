@@ -32,7 +32,7 @@ YAML_LIMIT = 1 * MIB
 """Bytes of a settings file: they are a few hundred as a rule, and the parser takes some 10 s for each MiB."""
 
 JSON_LIMIT = 256 * MIB
-"""Bytes of a certificate, a seal or a saved session."""
+"""Bytes of a certificate or a seal."""
 
 DATA_LIMIT = 1024 * MIB
 """Bytes of a table or a data set, which is held in memory."""

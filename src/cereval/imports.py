@@ -213,7 +213,6 @@ def _own_files(path: Path) -> set[Path]:
 
 
 def _imported(path: Path, home: Path) -> Iterator[Path]:
-    """Return where the modules would lie that a file imports."""
     try:
         nodes = list(ast.walk(ast.parse(path.read_bytes())))
     except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):

@@ -15,7 +15,7 @@ import numpy as np
 from msgspec import Meta, ValidationError, convert
 from numpy.typing import NDArray
 
-from cereval.arrays import packed, unpacked
+from cereval.arrays import Floats, Ints, packed, unpacked
 from cereval.errors import InvalidInput
 from cereval.forecasts.pool import Pool
 from cereval.records import Table, html_table
@@ -117,7 +117,7 @@ class Plan:
         return digest_of(self.as_dict())[:12]
 
     @property
-    def item_weights(self) -> NDArray[np.float64] | None:
+    def item_weights(self) -> Floats | None:
         """Return the weight of every item in the target; None: all alike."""
         return unpacked("weights", self.weights, "<f8", self.n_items) if self.weights else None
 
@@ -286,8 +286,8 @@ class Known:
     ([0, 1, 1], True)
     """
 
-    groups: NDArray[np.int64] | None = None
-    history: NDArray[np.float64] | None = None
+    groups: Ints | None = None
+    history: Floats | None = None
     embeddings: NDArray[Any] | None = None
 
     @classmethod
@@ -319,7 +319,7 @@ class Known:
         return cls(**tables)
 
 
-def groups_of(categories: Sequence[str | None]) -> NDArray[np.int64] | None:
+def groups_of(categories: Sequence[str | None]) -> Ints | None:
     """Return the categories as whole numbers; None where there is only one, or where there are too many to learn
     from.
 

@@ -682,7 +682,6 @@ def check_options(
 
 
 def checked_value(one: Declared, value: Any, field: str) -> Any:
-    """Return the value as the option keeps it, or refuse it."""
     if one.plain is list and isinstance(value, str):
         value = [value]
     if one.name == "history" and isinstance(value, bool):
@@ -694,7 +693,6 @@ def checked_value(one: Declared, value: Any, field: str) -> Any:
 
 
 def complete(options: Mapping[str, Any], accepted: type) -> dict[str, Any]:
-    """Return the options with a value for every one that is declared: its default, or None."""
     return {name: options.get(name, one.option.default) for name, one in declared(accepted).items()}
 
 

@@ -134,7 +134,7 @@ def test_unknown_cost_is_not_shown_as_free() -> None:
 
 
 def test_thresholds_have_a_title_too() -> None:
-    assert "at least 80%?" in title(subject(goal=Threshold(0.8))).plain
+    assert "at least 80%" in title(subject(goal=Threshold(0.8))).plain
 
 
 def test_memory_is_bounded() -> None:

@@ -20,7 +20,7 @@ from cereval.datasets.read import read_dataset
 from cereval.models.scripted import ScriptedModel
 from cereval.questions.mean.goal import Estimate
 from cereval.runner import loop
-from cereval.runner.recall import recall_run
+from cereval.runner.resume import recall_run
 from cereval.store.base import open_store
 
 FIRST, ALL = 240, 400

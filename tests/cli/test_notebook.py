@@ -357,6 +357,11 @@ def test_a_certificate_in_the_store_is_verified_by_its_run(capsys: Capture) -> N
     assert told(capsys, "verify", run)["valid"]
     assert told(capsys, "verify", run[:6], "--store", "sqlite:///cereval.db")["valid"]
     with opened_store(None) as store:
+        store.label(run, ["nightly"])
+    assert told(capsys, "verify", "nightly")["valid"]
+    assert main(["verify", "tomorrow"]) == 1
+    assert "cereval.db has no single run 'tomorrow'" in capsys.readouterr().err
+    with opened_store(None) as store:
         store.create_run("abc", {"format": "x", "kind": "estimate"}, "d", "m")
     assert main(["verify", "abc"]) == 1
     assert "run abc has no certificate yet: it is created" in capsys.readouterr().err

@@ -66,8 +66,8 @@ def test_a_top_k_in_words(table: Path, capsys: pytest.CaptureFixture[str]) -> No
     assert "1 of 1 models named right, 2 of 2 models ruled out right" in words
     rows = [line.split() for line in words.splitlines() if "[" in line]
     assert rows[0][:2] == ["yes", "good"]
-    assert all(row[0] == "open" or row[:3] == ["1", "as", "good"] for row in rows[1:])
-    assert "1 as good: another model is certified to be at least as good" in words
+    assert all(row[0] == "open" or row[:3] == ["≤", "1", "other"] for row in rows[1:])
+    assert "≤ 1 other: another model is certified to be at least as good as this one" in words
 
 
 def test_a_wrong_top_k_is_called_wrong() -> None:

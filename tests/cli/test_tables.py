@@ -79,6 +79,7 @@ def test_the_page_says_what_the_difference_is_about(capsys: Capture) -> None:
     assert "all questions of this kind" in text
     assert "The clusters of one passage each" in text
     assert "not about other data" not in text
+    assert "more characters" not in text.split("What it means")[1].split("</p>")[0]
 
 
 def test_one_column_is_exact_and_a_gate_of_it_decides(

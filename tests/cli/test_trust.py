@@ -243,6 +243,22 @@ def test_trust_cannot_be_given_by_the_file_itself(marker: Path, capsys: pytest.C
     assert not marker.exists()
 
 
+def test_a_task_file_reads_data_elsewhere_only_where_it_is_trusted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for folder in ("mine", "theirs", "here"):
+        (tmp_path / folder).mkdir()
+        write(tmp_path / folder / "data.jsonl", [{"question": f"q {n}", "answer": "a"} for n in range(60)])
+    monkeypatch.chdir(tmp_path / "here")
+    task = tmp_path / "theirs" / "task.yaml"
+    for data in (f"{tmp_path}/mine/data.jsonl", "../mine/data.jsonl"):
+        task.write_text(f"data: {data}\nmodel: scripted/0.9\n")
+        assert "read and send" in refused(capsys, "run", str(task))
+    for data in ("data.jsonl", f"{tmp_path}/here/data.jsonl"):
+        task.write_text(f"data: {data}\nmodel: scripted/0.9\n")
+        assert main(["run", str(task), "--eps", "0.2", *FLAGS[4:]]) == 0
+
+
 def test_a_file_cannot_give_a_models_name_to_another(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cereval.datasets import prompts, templates
+from cereval.datasets import prompts, sandbox
 from cereval.datasets.base import Item
 from cereval.datasets.items import Fields
 from cereval.datasets.prompts import Prompt, renders_alike, split_examples
@@ -101,7 +101,7 @@ BOMBS = {
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """A renderer that waits for half a second and leaves a quarter of a gigabyte."""
-    renderer = templates.Renderer(longest_s=0.5, most_memory=2**28)
+    renderer = sandbox.Renderer(longest_s=0.5, most_memory=2**28)
     monkeypatch.setattr(prompts, "shared_renderer", lambda: renderer)
     yield
     renderer.close()
@@ -122,7 +122,7 @@ def test_a_template_that_would_not_end_is_one_line(template: str) -> None:
 
 def test_what_renders_templates_is_bounded_and_knows_no_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
-    renderer = templates.Renderer(most_memory=2**28)
+    renderer = sandbox.Renderer(most_memory=2**28)
     assert renderer.render("{{ 1 }}", {}) == "1"
     (process,) = renderer._started.values()
     if sys.platform == "linux":

@@ -8,6 +8,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from docs.pictures import IMAGES, bars, picture
 
 from cereval.cli.main import COMMANDS
 
@@ -73,3 +74,19 @@ def test_links_between_pages_lead_somewhere(name: str) -> None:
     folder = (ROOT / name).parent
     for link in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", PAGES[name]):
         assert (folder / link).exists(), link
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_modules_and_results_named_exist(name: str) -> None:
+    inside = re.findall(r"`(\w+/[\w/]+\.py)`", PAGES[name])
+    commands = re.findall(r"python -m ((?:benchmarks|docs)\.\w+)", PAGES[name])
+    results = re.findall(r"`(benchmarks/results/[\w.-]+)`", PAGES[name])
+    for place in [*results, *(f"{command.replace('.', '/')}.py" for command in commands)]:
+        assert (ROOT / place).exists(), place
+    for place in inside:
+        assert (ROOT / place).exists() or (ROOT / "src" / "cereval" / place).exists(), place
+
+
+def test_the_picture_of_others_shows_the_newest_table() -> None:
+    made = picture(bars())
+    assert (IMAGES / "bars.svg").read_text(encoding="utf-8") == made, "python -m docs.pictures makes it anew"

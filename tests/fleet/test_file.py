@@ -180,9 +180,11 @@ def test_a_file_reads_and_writes_elsewhere_only_where_it_is_trusted(tmp_path: Pa
         ("system: '@../key'", "read and send .*key"),
         ("system: ['@../key']", "read and send .*key"),
         (f"judge_template: '@{tmp_path}/key'", "read and send .*key"),
+        ("data: ../d.jsonl", "read and send .*d.jsonl"),
         ("store: postgresql://me:secret@host/db", r"keep answers in postgresql://me:\*\*\*@host/db"),
     ):
-        file.write_text(f"models: scripted/0.6\ndata: d.jsonl\n{line}\n")
+        data = "" if line.startswith("data") else "data: d.jsonl\n"
+        file.write_text(f"models: scripted/0.6\n{data}{line}\n")
         with pytest.raises(Untrusted, match=says):
             read_fleet(file)
     assert read_fleet(file, typed_store=True).entries, "another store was typed"

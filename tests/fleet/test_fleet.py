@@ -18,19 +18,19 @@ from tests.fleet.fleets import FIELDS, fleet_of, here, paid_for
 import cereval
 from cereval.cli.main import main
 from cereval.errors import InvalidInput
-from cereval.fleet import local
+from cereval.fleet import workers
 from cereval.fleet.file import read_fleet
 from cereval.fleet.result import planned_words
 from cereval.fleet.run import plan_fleet
 from cereval.fleet.work import Job, carried_out
 from cereval.runner.limits import Allowance
-from cereval.runner.recall import last_circumstances
+from cereval.runner.resume import last_circumstances
 from cereval.store.base import opened_store
 
 
 @pytest.fixture(autouse=True)
 def workers_here(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(local, "processes", here)
+    monkeypatch.setattr(workers, "processes", here)
 
 
 @pytest.fixture

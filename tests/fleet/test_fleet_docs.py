@@ -13,7 +13,7 @@ from tests.fleet.fleets import here
 
 from cereval.cli.main import main
 from cereval.datasets.bank import as_jsonl
-from cereval.fleet import local
+from cereval.fleet import workers
 
 PAGE = (Path(__file__).parents[2] / "docs" / "fleet.md").read_text(encoding="utf-8")
 
@@ -22,7 +22,7 @@ def test_the_example_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(local, "processes", here)
+    monkeypatch.setattr(workers, "processes", here)
     found = re.search(r"```yaml\n# fleet.yaml\n(.*?)```", PAGE, flags=re.DOTALL)
     assert found is not None
     Path("fleet.yaml").write_text(found[1], encoding="utf-8")

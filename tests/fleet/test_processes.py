@@ -21,7 +21,7 @@ from tests.fleet.fleets import certificates, fleet_of, paid_for
 
 import cereval
 from cereval.errors import Busy
-from cereval.fleet import local
+from cereval.fleet import workers
 from cereval.fleet.file import read_fleet
 from cereval.fleet.work import Job
 from cereval.store.base import opened_store
@@ -63,7 +63,9 @@ def test_killed_workers_change_nothing(
     assert (undisturbed.exit_code, len(undisturbed.runs)) == (0, 4)
     (tmp_path / "go").unlink()
     started: list[Any] = []
-    monkeypatch.setattr(local, "_started", lambda make=local._started: started.append(make()) or started[-1])
+    monkeypatch.setattr(
+        workers, "_started", lambda make=workers._started: started.append(make()) or started[-1]
+    )
 
     def kill() -> None:
         with opened_store(stormy, create=True) as store:
@@ -134,7 +136,7 @@ def test_a_worker_whose_driver_is_gone_before_it_has_begun_asks_nobody(
     job = Job(entry, f"sqlite:///{tmp_path}/runs.db", "fleet:x", 0.0, {}, at=time.time())
     line = json.dumps(job.as_dict()) + "\n"
     subprocess.run(
-        [sys.executable, "-m", "cereval.fleet.local"], input=line, text=True, timeout=300, check=False
+        [sys.executable, "-m", "cereval.fleet.workers"], input=line, text=True, timeout=300, check=False
     )
     calls = tmp_path / "calls.txt"
     assert not calls.exists() or len(calls.read_text().splitlines()) <= 20, "those in flight"

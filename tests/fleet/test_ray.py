@@ -17,7 +17,7 @@ DISTURBED = """
 import json, os, signal, sys, threading, time
 from pathlib import Path
 import cereval
-from cereval.fleet.on_ray import cluster
+from cereval.fleet.workers import cluster
 from cereval.store.base import opened_store
 
 fleet, calm, stormy = json.loads(sys.argv[1]), sys.argv[2], sys.argv[3]

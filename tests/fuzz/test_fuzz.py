@@ -14,7 +14,7 @@ from tests.fuzz.commands import SCENES
 from tests.fuzz.drive import Fuzzer
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs fork, pidfd and /proc")
-INPUTS = 200
+INPUTS = 120
 
 
 @pytest.fixture(scope="module")

@@ -19,7 +19,7 @@ from typing import Any
 from tests.fuzz.drive import attempt, isolated
 
 from cereval.cli.main import main
-from cereval.fleet import local
+from cereval.fleet import workers
 from cereval.questions import session as base
 
 QUESTIONS = 80
@@ -67,7 +67,7 @@ import random, runpy
 from cereval.questions import session
 
 session.randbits = random.Random({seed!r}).getrandbits
-runpy.run_module("cereval.fleet.local", run_name="__main__")
+runpy.run_module("cereval.fleet.workers", run_name="__main__")
 """
 
 NOW, BEFORE = "python:served.py:answer", "python:served.py:last_release"
@@ -253,7 +253,7 @@ class Day:
             # Another one for each command, and the same ones whenever the day is repeated.
             seed = f"{self.number} {len(self.story)}"
             base.randbits = random.Random(seed).getrandbits
-            local.WORKER = (sys.executable, "-P", "-c", SEEDED_WORKER.format(seed=seed))
+            workers.WORKER = (sys.executable, "-P", "-c", SEEDED_WORKER.format(seed=seed))
             os._exit(attempt(lambda: main([*words, "--json"])))
         _, status = os.waitpid(process, 0)
         out, errors = ((self.folder / name).read_text() for name in ("stdout", "stderr"))

@@ -624,6 +624,7 @@ PLUGINS = {
     "asyncio": ("pytest_asyncio", "-p", "asyncio", "--asyncio-mode", "auto"),
     "cov": ("pytest_cov", "-p", "pytest_cov", "--cov=."),
     "deepeval": ("deepeval", "-p", "deepeval"),
+    "flaky": ("flaky", "-p", "flaky", "--force-flaky", "--max-runs", "5"),
 }
 
 

@@ -188,12 +188,12 @@ def test_history_of_a_run_with_the_same_seed_does_not_tell_what_comes_next() -> 
 
 @pytest.mark.slow
 def test_runs_with_one_seed_that_build_on_each_other_cover() -> None:
-    """70 runs at delta = .2, each with the answers of one of the same seed as history.
+    """50 runs at delta = .3, each with the answers of one of the same seed as history.
 
-    More than 22 misses have probability .8%, and 91% where the miss rate is twice as high.
+    More than 23 misses have probability .6%, and 97% where the miss rate is twice as high.
     """
     misses = 0
-    for seed in range(70):
+    for seed in range(50):
         rng = np.random.default_rng([7, seed])
         scores = (rng.random(400) < 0.85).astype(float)
         groups = rng.integers(4, size=400)
@@ -201,10 +201,10 @@ def test_runs_with_one_seed_that_build_on_each_other_cover() -> None:
         history = np.full((400, 1), np.nan)
         history[earlier, 0] = np.where(rng.random(len(earlier)) < 0.03, 1 - scores[earlier], scores[earlier])
         result = replay(
-            scores, goal=Estimate(0.06), groups=groups, history=history, seed=seed, confidence=0.8
+            scores, goal=Estimate(0.06), groups=groups, history=history, seed=seed, confidence=0.7
         )
         misses += not result.lower <= scores.mean() <= result.upper
-    assert misses <= 22
+    assert misses <= 23
 
 
 def _asked(session: Session, scores: Floats, count: int) -> list[int]:

@@ -17,10 +17,19 @@ from tests.planted import plant
 
 from cereval.cli.reproduce import reproduce as command
 from cereval.errors import BadFile, Misuse
-from cereval.paper.benchmarks import Ablation, Benchmarks, ScalingLaw, curvature, folders, load, model_size
-from cereval.paper.figures import Figure, RowFile, Rows, Task, reproduce, run_tasks
-from cereval.paper.replays import printed_reaches
-from cereval.paper.simulation import Counterexample, HubnessCase, Simulation
+from cereval.paper.experiments import (
+    Ablation,
+    Benchmarks,
+    Counterexample,
+    HubnessCase,
+    ScalingLaw,
+    Simulation,
+    curvature,
+    folders,
+    load,
+    model_size,
+)
+from cereval.paper.figures import Figure, RowFile, Rows, Task, printed_reaches, reproduce, run_tasks
 
 pytest.importorskip("matplotlib", reason="the extra `plots` is not installed")
 

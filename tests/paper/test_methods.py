@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from cereval.errors import InvalidInput
 from cereval.forecasts.pool import Pool
 from cereval.methods.base import Aim, Method, Setting, Target
+from cereval.paper.experiments import Population, hubness, s1, s2
 from cereval.paper.methods import CerEval, Oracle, Seq, Static
-from cereval.paper.simulation import Population, hubness, s1, s2
 from cereval.records import Draw
 
 METHODS: list[Callable[..., Method]] = [Static, Seq, CerEval, Oracle]

@@ -7,7 +7,7 @@ import pytest
 from benchmarks.populations import bernoulli, clusters, two_point
 
 from cereval.errors import InvalidInput
-from cereval.paper.simulation import SCENARIOS, hubness, truncated_gaussian
+from cereval.paper.experiments import SCENARIOS, hubness, truncated_gaussian
 
 
 @pytest.mark.parametrize("name", list(SCENARIOS))

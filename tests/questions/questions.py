@@ -36,7 +36,7 @@ from cereval.records import Certified, Draw
 from cereval.runner.finding import planned
 from cereval.runner.limits import Limits
 from cereval.runner.prepare import Prepared, open_plan, prepare
-from cereval.runner.recall import extend_run
+from cereval.runner.resume import extend_run
 from cereval.runner.run import Outcome, carry_out
 from cereval.settings import ACCEPTED, Candidate, check_options, settings_of
 from cereval.store.base import Answer, Store, open_store

@@ -37,7 +37,7 @@ from cereval.questions.replay import drive
 from cereval.records import Draw
 from cereval.report import page_of
 from cereval.runner import loop
-from cereval.runner.recall import recall_with_change
+from cereval.runner.resume import recall_with_change
 from cereval.runner.run import Outcome
 from cereval.runner.start import evidence
 from cereval.store.sql import SqlStore

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from functools import partial
 
 import numpy as np
@@ -15,6 +14,7 @@ from tests.questions.replays import replay_growing
 import cereval
 from cereval.errors import InvalidInput, Misuse
 from cereval.questions.growing.session import Growing
+from cereval.questions.log import Log, replayed
 from cereval.questions.mean.goal import Estimate, Threshold
 from cereval.questions.replay import checked_sizes, drive
 
@@ -79,11 +79,16 @@ def test_a_single_version_costs_little_more_than_a_plain_run() -> None:
 
 
 @pytest.mark.parametrize("target", ["benchmark", "population"])
-def test_a_restored_session_goes_on_as_the_first_would(target: str) -> None:
+def test_versions_that_are_told_their_logs_go_on_as_the_first_would(target: str) -> None:
     session = Growing(300, goal=Estimate(0.08), target=target, seed=5)
     drive(session.last, SCORES)
     session.extend(80)
-    again = Growing.restore(json.loads(json.dumps(session.state())))
+    again = Growing(300, goal=Estimate(0.08), target=target, seed=5)
+    for number, log in enumerate(session.logs):
+        if number:
+            again.extend(80)
+        draws = {draw.index: draw for draw, _ in log}
+        replayed(again.last, Log({draw.index: scores for draw, scores in log}, len(draws), draws=draws))
     for one in (session, again):
         drive(one.last, SCORES)
         one.extend(120)

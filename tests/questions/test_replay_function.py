@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from cereval import replay
 from cereval.errors import InvalidInput
 from cereval.forecasts.pool import Pool
+from cereval.questions.compare.goal import Sign
 from cereval.questions.mean.goal import Estimate, Threshold
 from cereval.questions.mean.session import Session
 from cereval.questions.replay import drive
@@ -36,6 +37,18 @@ def test_the_batch_does_not_matter(side: dict[str, Any]) -> None:
         replay(POPULATION.scores, goal=Estimate(0.08), batch=batch, **side) for batch in (1, 7, 64, 999)
     }
     assert len(results) == 1
+
+
+def test_recorded_rates_are_tossed_where_answers_are_fresh() -> None:
+    """Told as they are, rates of one half would have no variance left, and 30 questions take next to no answers."""
+    rates = np.full(30, 0.5)
+    results = [replay(rates, goal=Estimate(0.05), target="expected", seed=seed) for seed in range(3)]
+    assert all(one.n_evaluated > 380 and one.lower <= 0.5 <= one.upper for one in results)
+    compared = replay(
+        {"a": rates, "b": rates}, goal=Sign(tie=0.05), target="expected", seed=1, batch=8, budget=2000
+    )
+    assert compared.decision not in ("first", "second")
+    assert compared.n_evaluated > 300
 
 
 def test_replay_is_a_session_told_the_scores() -> None:

@@ -53,20 +53,20 @@ def test_of_equal_models_none_is_said_to_be_worse() -> None:
         assert truth["wrongly_eliminated"] == []
         eliminated += len(ranking.eliminated)
         for name in ranking.eliminated:
-            assert places(ranking)[name] == ("yes" if name in ranking.winners else "1 as good")
+            assert places(ranking)[name] == ("yes" if name in ranking.winners else "≤ 1 other")
     assert eliminated, "equal models are eliminated by chance: without that the test shows nothing"
 
 
 def test_a_model_below_a_winner_by_its_interval_is_not_open() -> None:
     ranking = shown(a=(0.81, 0.94), b=(0.0, 0.65), c=(0.7, 0.9))
-    assert places(ranking) == {"a": "yes", "c": "open", "b": "1 as good"}
-    assert ranking.lines()[0] == "1 as good: another model is certified to be at least as good"
+    assert places(ranking) == {"a": "yes", "c": "open", "b": "≤ 1 other"}
+    assert ranking.lines()[0] == "≤ 1 other: another model is certified to be at least as good as this one"
     assert ranking.lines()[1:] == ["a, c > b"]
 
 
 def test_k_others_are_needed_and_limits_that_meet_are_enough() -> None:
     ranking = shown(2, a=(0.81, 0.94), b=(0.5, 0.65), c=(0.65, 0.9), d=(0.0, 0.55))
-    assert places(ranking) == {"a": "yes", "c": "open", "d": "2 as good", "b": "2 as good"}
+    assert places(ranking) == {"a": "yes", "c": "open", "d": "≤ 2 others", "b": "≤ 2 others"}
     assert "2 other models are certified" in ranking.lines()[0]
 
 

@@ -32,7 +32,7 @@ WITHOUT = [name for name in SCENES if name.startswith("order")]
     ("names", "figures"), [(WITH_LABELS, (*NAMES, "length")), (WITHOUT, ("flips", "order"))]
 )
 def test_no_figure_misses_more_often_than_stated(names: list[str], figures: tuple[str, ...]) -> None:
-    """Fixed seeds; every figure after every label. In full: `python -m benchmarks.judges --runs 400`."""
+    """Fixed seeds; every figure after every label. In full: `python -m benchmarks.judges --runs 1000`."""
     outcomes = [
         one
         for seed in range(RUNS)

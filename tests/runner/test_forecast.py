@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from tests.runner.runs import data, finish, model_for, stored
 
-from cereval.cli.asking import _suggest_resuming, outcome_rows
+from cereval.cli.carry_out import _suggest_resuming, outcome_rows
 from cereval.cli.main import main
 from cereval.questions.mean.goal import Estimate
 from cereval.questions.mean.session import Session

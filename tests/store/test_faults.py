@@ -7,6 +7,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -66,12 +67,45 @@ def complete(url: str) -> None:
     store.close()
 
 
-def test_many_processes_open_a_new_database_at_once(tmp_path: Path) -> None:
-    opening = "from cereval.store.base import open_store; open_store(sys.argv[1])"
-    code = f"import sys; {opening}.create_run('r', {{}}, 'd', 'm')"
-    command = [sys.executable, "-W", "error", "-c", code, f"sqlite:///{tmp_path}/runs.db"]
-    processes = [subprocess.Popen(command) for _ in range(3)]
-    assert [process.wait() for process in processes] == [0] * 3
+BEGINNER = """
+import sys
+from cereval.store.base import open_store
+print("ready", flush=True)
+sys.stdin.readline()
+store = open_store(sys.argv[1])
+store.add_items("data", ({"id": str(n), "input": "x" * 50} for n in range(3000)))
+store.create_run(sys.argv[2], {"format": 1}, "data", "m")
+store.close()
+"""
+
+
+def test_many_processes_begin_on_new_data_at_once(tmp_path: Path) -> None:
+    """On a server: tests/store/test_server.py."""
+    url = f"sqlite:///{tmp_path}/runs.db"
+    with ExitStack() as stack:
+        processes = [
+            stack.enter_context(
+                subprocess.Popen(
+                    [sys.executable, "-W", "error", "-c", BEGINNER, url, f"{number:012x}"],
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    text=True,
+                )
+            )
+            for number in range(4)
+        ]
+        for process in processes:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "ready\n"
+        for process in processes:
+            assert process.stdin is not None
+            process.stdin.write("go\n")
+            process.stdin.flush()
+        assert [process.wait(300) for process in processes] == [0] * 4
+    store = open_store(url)
+    assert [item["id"] for item in store.items("data")] == [str(n) for n in range(3000)]
+    assert len(store.plans("data")) == 4
+    store.close()
 
 
 def test_locked(tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import multiprocessing
 import os
 import shutil
 import sqlite3
@@ -17,7 +16,7 @@ from sqlalchemy import make_url
 from cereval.cli.main import main
 from cereval.errors import StoreError
 from cereval.files import write_whole
-from cereval.store.base import Store, open_store
+from cereval.store.base import open_store
 from cereval.store.database import explain
 
 QUIET = ("--display", "none", "--json")
@@ -233,28 +232,3 @@ def test_a_missing_database_is_not_an_unreachable_one(postgres: str) -> None:
         open_store(postgres.replace("/postgres?", "/nowhere?"))
     with pytest.raises(StoreError, match="refuses the user"):
         open_store(postgres.replace("//tester@", "//nobody_here@"))
-
-
-def _begin(url: str, number: int, gate: object) -> None:
-    store = open_store(url)
-    gate.wait()  # type: ignore[attr-defined]
-    store.add_items("data", ({"id": str(n), "input": "x" * 50} for n in range(3000)))
-    store.create_run(f"{number:012x}", {"format": 1}, "data", f"m{number}")
-    store.close()
-
-
-@pytest.mark.slow
-def test_eight_processes_begin_on_new_data_at_once(store: Store) -> None:
-    if store.url == "sqlite://":
-        pytest.skip("a database in memory has one process")
-    url = store.address.render_as_string(hide_password=False)  # type: ignore[attr-defined]
-    context = multiprocessing.get_context("spawn")
-    gate = context.Barrier(8)
-    workers = [context.Process(target=_begin, args=(url, number, gate)) for number in range(8)]
-    for worker in workers:
-        worker.start()
-    for worker in workers:
-        worker.join(300)
-    assert [worker.exitcode for worker in workers] == [0] * 8
-    assert [item["id"] for item in store.items("data")] == [str(n) for n in range(3000)]
-    assert len(store.plans("data")) == 8

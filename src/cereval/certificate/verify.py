@@ -300,7 +300,6 @@ def _check_digest(certificate: Mapping[str, Any]) -> None:
 
 
 def _outcome(check: Callable[[], str | None]) -> tuple[str | None, str | None]:
-    """Return why a check failed, if it did, and what it says it checked."""
     try:
         return None, check()
     except (WrongError, LogMismatch) as wrong:
@@ -323,7 +322,6 @@ def _told(entry: Mapping[str, Any]) -> str:
 
 
 def equal(name: str, stated: Any, found: Any) -> None:
-    """Refuse what is stated where it is not what was recomputed; floats may differ in their last digits."""
     alike = close(stated, found) if isinstance(found, float) else stated == found
     whole = isinstance(found, int) and type(stated) is not type(found)
     if not alike or whole or isinstance(stated, bool) != isinstance(found, bool):

@@ -10,14 +10,14 @@ from typing import Any
 
 import click
 
-from cereval.cli.asking import finish
-from cereval.cli.options import JSON, OUTPUT, STORE, apply, writable
+from cereval.cli.carry_out import finish
+from cereval.cli.options import JSON, OUTPUT, STORE, apply, limit_flag, output_flag
 from cereval.cli.output import print_json
 from cereval.datasets.formats import read_rows
 from cereval.errors import BadContent, BadFile, InvalidInput
 from cereval.runner.answers import write_batch
 from cereval.runner.book import age_in_seconds
-from cereval.runner.items import stored_items
+from cereval.runner.finding import stored_items
 from cereval.runner.people import (
     hand_out,
     is_told,
@@ -29,7 +29,7 @@ from cereval.runner.people import (
     why_nothing,
 )
 from cereval.runner.prepare import leave_unasked
-from cereval.runner.recall import whole_plan
+from cereval.runner.resume import whole_plan
 from cereval.runner.run import scores_told_before
 from cereval.runner.start import held, start
 from cereval.store.base import opened_store, store_flag
@@ -40,14 +40,7 @@ LONGEST_HEADER = 1000
 @click.command()
 @click.argument("run_id", metavar="RUN")
 @STORE
-@click.option(
-    "-n",
-    "count",
-    type=click.IntRange(1, 10**9),
-    default=20,
-    show_default=True,
-    help="Hand out at most N questions.",
-)
+@limit_flag(20, "Hand out at most N questions.")
 @click.option(
     "--lease",
     default="24h",
@@ -55,16 +48,9 @@ LONGEST_HEADER = 1000
     metavar="AGE",
     help="How long the questions stay reserved, such as 12h or 7d.",
 )
-@click.option(
-    "-o",
-    "--output",
-    required=True,
-    callback=writable,
-    metavar="FILE",
-    help="Write the questions to this file, such as batch.jsonl or batch.csv.",
-)
+@output_flag("Write the questions to this file, such as batch.jsonl or batch.csv.", required=True)
 @JSON
-def ask(run_id: str, store: str | None, count: int, lease: str, output: str, as_json: bool) -> int:
+def ask(run_id: str, store: str | None, limit: int, lease: str, output: str, as_json: bool) -> int:
     """Write the next questions of RUN to FILE, for people, a spreadsheet or a system without a plug-in.
 
     RUN is one that `cereval run DATA --model external/NAME ...` began, or any other that may be told scores. Each row
@@ -78,14 +64,14 @@ def ask(run_id: str, store: str | None, count: int, lease: str, output: str, as_
         deliver = partial(write_batch, Path(output))
         if people_of(plan) is not None:
             _spare(Path(output), labels_told(plan, opened))
-            rows, none = rows_to_label(plan, opened, count), "no answer waits for a label"
+            rows, none = rows_to_label(plan, opened, limit), "no answer waits for a label"
             deliver(rows)
         else:
             with held(plan, opened):
                 begun, seconds = start(plan, items, opened), age_in_seconds(lease, "--lease")
                 _spare(Path(output), partial(is_told, begun, items))
                 rows = hand_out(
-                    begun, items, opened, count, seconds, deliver, scores_told_before(plan, items, opened)
+                    begun, items, opened, limit, seconds, deliver, scores_told_before(plan, items, opened)
                 )
                 none = "" if rows else why_nothing(begun, opened)
     if as_json:

@@ -25,7 +25,6 @@ BAND, ESTIMATE, QUIET = "cyan", "bold white on cyan", "dim"
 
 
 def observer_for(display: str | None) -> Observer:
-    """Return the display that a flag names; by default the one that fits where stderr goes."""
     kind = display or ("rich" if sys.stderr.isatty() else "plain")
     if kind == "rich":
         return RichDisplay()
@@ -36,8 +35,6 @@ def observer_for(display: str | None) -> Observer:
 
 
 class RichDisplay:
-    """Draw a few lines over and over, as an `Observer`."""
-
     def __init__(self, console: Console | None = None) -> None:
         from rich.console import Console
         from rich.live import Live
@@ -124,7 +121,6 @@ def answer_line(progress: Progress) -> Text:
 
 
 def fact_lines(progress: Progress, width: int) -> list[Text]:
-    """Return the facts in as few lines as fit."""
     from rich.text import Text
 
     lines, indent = [Text("     ", no_wrap=True)], 5
@@ -156,8 +152,6 @@ def facts(progress: Progress) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """Hold one character, and whether the estimate lies in it."""
-
     letter: str
     estimate: bool = False
 

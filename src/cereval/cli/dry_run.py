@@ -129,7 +129,6 @@ class SpendingForecast:
         return asdict(self)
 
     def rows(self, about: str = "about") -> list[tuple[str, str]]:
-        """For people; nothing where nothing is known."""
         judged = [("judge", f"{about} {self.judge_calls:,} calls of the judge")] if self.judge_calls else []
         if self.expected_usd is None:
             return judged
@@ -147,7 +146,6 @@ class SpendingForecast:
 
 
 def forecast(work: Prepared, calls: int | None) -> SpendingForecast:
-    """Forecast what so many calls cost; nothing is asked."""
     callers = work.executor.inner if isinstance(work.executor, Sampled) else work.executor
     source = str(work.circumstances.get("priced_by") or "") or None
     if calls is None or not isinstance(callers, Callers):
@@ -182,7 +180,6 @@ def _priced(model: Model, batch: bool) -> Price | None:
 
 
 def judge_calls(scorer: Scorer) -> int:
-    """Return how often a judge is asked about one answer."""
     if isinstance(scorer, Panel):
         return sum(map(judge_calls, scorer.members))
     if isinstance(scorer, Prefer):

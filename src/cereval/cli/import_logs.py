@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from cereval.cli.options import FIELDS, JSON, apply, writable
+from cereval.cli.options import FIELDS, JSON, apply, output_flag, writable
 from cereval.cli.output import print_json
 from cereval.datasets.items import Fields
 from cereval.datasets.read import read_dataset
@@ -18,14 +18,7 @@ from cereval.text import printable
 
 @click.command(name="import")
 @click.argument("files", nargs=-1, required=True, metavar="FILES...")
-@click.option(
-    "-o",
-    "--output",
-    required=True,
-    callback=writable,
-    metavar="FILE",
-    help="Where the scores go: .parquet or .csv, `item` and one column per model.",
-)
+@output_flag("Where the scores go: .parquet or .csv, `item` and one column per model.", required=True)
 @click.option(
     "--items-output",
     callback=writable,

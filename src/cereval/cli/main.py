@@ -62,8 +62,6 @@ def load_command(name: str) -> click.Command:
 
 
 class LazyGroup(click.Group):
-    """List commands from a table and load them one at a time."""
-
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
         return list(COMMANDS)
 
@@ -73,7 +71,6 @@ class LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Say which command was probably meant where there is none of the name."""
         if args and not args[0].startswith("-") and args[0] not in COMMANDS:
             ctx.fail(f"no such command {shown(args[0])}; {did_you_mean(args[0], COMMANDS)}")
         return super().resolve_command(ctx, args)

@@ -91,7 +91,6 @@ def take(accepted: type, *, several: bool = False, skip: Sequence[str] = ()) -> 
 
 
 def _option(one: Declared, several: bool) -> list[Option]:
-    """Return the flag of an option; two where one switches it off."""
     text, usual = one.option.help, one.option.default
     if usual is not None and "[default" not in text and usual not in (0, False):
         text = f"{text}  [default: {f'{usual:g}' if isinstance(usual, float) else usual}]"
@@ -262,6 +261,18 @@ SCORING: tuple[Option, ...] = tuple(
         ),
     )
 )
+
+
+def output_flag(help: str, **more: Any) -> Option:
+    """Return the flag of the file that a command writes."""
+    return click.option("-o", "--output", callback=writable, metavar="FILE", help=help, **more)
+
+
+def limit_flag(usual: int, help: str) -> Option:
+    count = click.IntRange(1, 10**9)
+    return click.option("-n", "--limit", type=count, default=usual, show_default=True, help=help)
+
+
 JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 DISPLAY = click.option(
     "--display",
@@ -322,7 +333,6 @@ ASKING: tuple[Option, ...] = (MODELS, NAME, CANDIDATES)
 
 
 def apply(*groups: Option | tuple[Option, ...]) -> Callable[[Command], Command]:
-    """Add options in the order in which they are listed."""
     options = [one for group in groups for one in (group if isinstance(group, tuple) else (group,))]
 
     def decorate(command: Command) -> Command:

@@ -13,7 +13,7 @@ import click
 
 from cereval.errors import BadFile
 from cereval.files import write_whole
-from cereval.records import Certified, Rows, Table
+from cereval.records import Certified, Rows
 from cereval.text import printable, shortened
 
 LONGEST_CELL = 4000
@@ -22,26 +22,18 @@ SHORTEST_NAME = 11
 
 
 def show(
-    result: Certified,
-    extra: Mapping[str, Any],
-    rows: Rows,
-    *,
-    as_json: bool,
-    notes: Sequence[str] = (),
-    table: Table | None = None,
-    instead: Mapping[str, Any] | None = None,
+    result: Certified, extra: Mapping[str, Any], rows: Rows, *, as_json: bool, notes: Sequence[str] = ()
 ) -> int:
     """Print a result of any kind; return its exit code.
 
-    extra: names of the JSON object beside those of the result, whose own win, but for those in `instead`. rows: facts
-    beside the result's own. notes: lines before the result's own. table: in place of the result's own.
+    extra: names of the JSON object beside those of the result, whose own win. rows, notes: before the result's own.
     """
     told = list(dict.fromkeys([*notes, *result.notes]))
     if as_json:
-        print_json({**extra, **result.as_dict(), "notes": told, **(instead or {})})
+        print_json({**extra, **result.as_dict(), "notes": told})
         return result.exit_code
     click.echo(printable(result.headline(), LONGEST_LINE))
-    parts = table or result.table()
+    parts = result.table()
     if parts is not None:
         print_table(parts.rows, parts.header, numbers=parts.numbers, names=parts.names, extra=parts.extra)
     for line in result.lines():
@@ -97,7 +89,6 @@ def print_table(
 
 
 def _fitted(rows: list[list[str]], names: Sequence[int], width: int, extra: int | None) -> list[list[str]]:
-    """Return the rows, their longest names shortened until they fit."""
     if extra is not None and _width(rows) > width:
         return _fitted([row[:extra] + row[extra + 1 :] for row in rows], names, width, None)
     longest = max(len(row[column]) for row in rows for column in names)
@@ -111,7 +102,6 @@ def _fitted(rows: list[list[str]], names: Sequence[int], width: int, extra: int 
 
 
 def _width(rows: Sequence[Sequence[str]]) -> int:
-    """Return the width of a table with a header: two spaces between columns, one at each edge."""
     from rich.cells import cell_len
 
     widths = [max(map(cell_len, column)) for column in zip(*rows, strict=True)]

@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import click
-import numpy as np
-from numpy.typing import NDArray
 
+from cereval.arrays import Floats
 from cereval.cli.options import JSON, WEIGHTING, apply, check_price
 from cereval.cli.output import print_json, print_table
 from cereval.datasets.formats import read_rows
@@ -33,8 +32,6 @@ from cereval.stats.planning import (
 )
 from cereval.stats.weights import Shift, shift_of, weighted_calls
 from cereval.text import money, percent, rounded
-
-Floats = NDArray[np.float64]
 
 TOKENS = "500,256"
 LONGEST_COUNT = 100
@@ -131,7 +128,6 @@ class Prices(NamedTuple):
 
 
 def _prices(price: float | None, model: str | None, tokens: str | None) -> Prices:
-    """Return the price of a call, live and by batch."""
     if model is None:
         if tokens is not None:
             raise InvalidInput("--tokens", "left out without --model", tokens)
@@ -151,7 +147,6 @@ def _prices(price: float | None, model: str | None, tokens: str | None) -> Price
 
 
 def _print_what_money_buys(usd: float, prices: Prices, flags: Mapping[str, Any], as_json: bool) -> int:
-    """Print how near an amount of money is expected to come, with every method, live and by batch."""
     if prices.live is None:
         raise InvalidInput("--usd", "given with --price or --model", usd)
     if not 0 < usd <= HIGHEST:
@@ -365,13 +360,13 @@ def _method(row: MethodForecast, size: int, price: float | None, command: str | 
 
 def _print_for_people(facts: Mapping[str, Any], shift: Shift | None, *, priced: bool) -> None:
     click.echo(_question(**facts))
+    methods = [row for row in facts["methods"] if row["command"] is not None]
+    best = min(methods, key=lambda row: row["calls"] or row["needed"])
+    click.echo(f"about {best['calls'] or best['needed']:,} calls: `{best['command']}`")
     cost = ["cost"] if priced else []
     header = ["method", "calls", "saved", *cost, "guarantee", "basis", "remark"]
-    methods = [row for row in facts["methods"] if row["command"] is not None]
     rows = [[_cell(row, name) for name in header] for row in methods]
     print_table(rows, header, numbers=(1, 2, 3) if priced else (1, 2))
-    example = min(methods, key=lambda row: row["calls"] or row["needed"])
-    click.echo(f"each by its name, such as `{example['command']}`")
     limits = [row for row in facts["methods"] if row["command"] is None]
     if limits:
         told = ", ".join(f"{row['method']} {_cell(row, 'calls')} ({row['remark']})" for row in limits)

@@ -13,6 +13,7 @@ import click
 import numpy as np
 from numpy.typing import NDArray
 
+from cereval.arrays import Floats
 from cereval.datasets.base import DataSet, Item
 from cereval.datasets.read import names_of
 from cereval.datasets.tables import ScoresTable, read_column, read_items, read_scores
@@ -27,7 +28,6 @@ from cereval.settings import GOAL_OPTIONS
 if TYPE_CHECKING:
     from cereval.integrations.logs import Imported
 
-Floats = NDArray[np.float64]
 TABLES = (".csv", ".parquet")
 
 
@@ -121,7 +121,6 @@ def _are_asked(data: str, models: Sequence[str]) -> bool:
 
 
 def _has_columns(path: str, models: Sequence[str]) -> bool:
-    """Tell whether a table is one of scores: with columns of the names, or with none but scores."""
     try:
         return set(models) <= set(read_scores(path).models)
     except CerevalError:

@@ -12,7 +12,7 @@ import click
 from numpy.typing import NDArray
 
 from cereval.certificate.format import issue
-from cereval.cli.asking import instead_rows
+from cereval.cli.carry_out import instead_rows
 from cereval.cli.options import (
     CERTIFICATE,
     ITEMS,
@@ -153,7 +153,6 @@ def replay_versions(scores: str, model: str, **flags: Any) -> int:
 def replay_question(
     kind_name: str, sources: Sequence[str], models: Sequence[str], flags: Mapping[str, Any]
 ) -> int:
-    """Replay a question to its end, and print what would have been proven beside what is true; return the exit code."""
     kind, found = kind_named(kind_name), read_recorded(sources, models, flags)
     if kind.asks == "all" and len(found.models) < 2:
         wanted = "two models or more with a score on every item"
@@ -172,6 +171,8 @@ def replay_question(
     about = {} if kind.asks == "all" else {**about, "data": plan.data_name, "items": plan.data_hash}
     rows: Rows = [("truth", words), ("stopped", result.stopped), *instead_rows(others)]
     told = (*found.notes, *mix_notes(flags.get("mix")), *notes)
+    if result.target == "expected":
+        told = (*told, "recorded scores are taken for rates of right answers: every answer is a new toss")
     return show(
         result, {**about, **spec, **facts, "instead": others}, rows, as_json=flags["as_json"], notes=told
     )
@@ -180,7 +181,6 @@ def replay_question(
 def _plan_replay(
     kind_name: str, sources: Sequence[str], found: Recorded, flags: Mapping[str, Any]
 ) -> tuple[Plan, Known, list[str]]:
-    """Return the plan of a question about columns of scores, and what is known of the items beforehand."""
     asked = {name: value for name, value in flags.items() if name != "history"}
     options = given_options(asked, ACCEPTED[kind_name])
     candidates = [
@@ -243,7 +243,6 @@ def _version_sizes(versions: str | None, count: int) -> list[int]:
 def _replay_scores(
     session: Any, found: Recorded, more: Sequence[int], budget: int | None
 ) -> tuple[AskTell, list[Step]]:
-    """Answer a session's questions from the scores, version after version; return what was certified on the way."""
     scores, steps, batch = found.scores, [session.step()], 64 if len(found.models) > 2 else 1
     drive(session, scores, batch, lambda one: steps.append(one.step()))
     for new in more:
@@ -323,7 +322,6 @@ def _truth_of_tasks(session: Any, result: Any, found: Recorded) -> Truth:  # noq
 
 
 def _truth_of_versions(session: Any, result: Any, found: Recorded) -> Truth:  # noqa: ARG001
-    """Return each version's mean; None for the population."""
     truths: list[float | None] = [None] * len(result.versions)
     if result.target == "benchmark":
         parts = [found.scores[: one.n_items, 0].tolist() for one in result.versions]
@@ -336,7 +334,6 @@ def _truth_of_versions(session: Any, result: Any, found: Recorded) -> Truth:  # 
 
 
 def truth_of_ranking(result: Any, means: Mapping[str, float]) -> dict[str, Any]:
-    """Return every model's mean over all items, certified pairs that contradict them, and intervals that miss."""
     missed = [
         name for name, interval in result.intervals.items() if not _is_inside(interval, means[name], ROUNDED)
     ]
@@ -372,7 +369,6 @@ def _truth_of_ranking(session: Any, result: Any, found: Recorded) -> Truth:  # n
 
 
 def truth_in_words(result: Any, truth: Mapping[str, Any]) -> str:
-    """Return how many of the claims of a ranking the recorded scores bear out."""
     made = {"certified pairs": (len(result.order), len(truth["wrong_orders"]))}
     if result.goal["goal"] == "top":
         made = {

@@ -59,7 +59,7 @@ def figure(*options: Any, quick: int, full: int) -> Callable[[Callable[..., Figu
 @figure(quick=2, full=20)
 def simulation(replications: int, **_: Any) -> Figure:
     """Plot S1, S2, S3: saved share over eps for Base, Seq, Cer-Eval, Oracle and the certified methods."""
-    from cereval.paper.simulation import Simulation
+    from cereval.paper.experiments import Simulation
 
     return Simulation(replications)
 
@@ -75,7 +75,7 @@ def simulation(replications: int, **_: Any) -> Figure:
 )
 def benchmarks(data: Path, out: Path, quick: bool, replications: int, **chosen: Any) -> Figure:
     """Plot recorded results of real benchmarks: saved share over eps, all models."""
-    from cereval.paper.benchmarks import Benchmarks
+    from cereval.paper.experiments import Benchmarks
 
     return Benchmarks(data, out, replications, 100 if quick else 1, **chosen)
 
@@ -83,7 +83,7 @@ def benchmarks(data: Path, out: Path, quick: bool, replications: int, **chosen: 
 @figure(DATA, quick=2, full=5)
 def embeddings(data: Path, out: Path, quick: bool, replications: int) -> Figure:
     """Run the embedding ablation: TF-IDF, character TF-IDF, wordllama and noise."""
-    from cereval.paper.benchmarks import Ablation
+    from cereval.paper.experiments import Ablation
 
     return Ablation(data, out, replications, 100 if quick else 1)
 
@@ -91,7 +91,7 @@ def embeddings(data: Path, out: Path, quick: bool, replications: int) -> Figure:
 @figure(DATA, quick=1, full=3)
 def scaling(data: Path, out: Path, replications: int, **_: Any) -> Figure:
     """Fit the test scaling law: needed items against mean score and model size."""
-    from cereval.paper.benchmarks import ScalingLaw
+    from cereval.paper.experiments import ScalingLaw
 
     return ScalingLaw(data, out, replications)
 
@@ -99,7 +99,7 @@ def scaling(data: Path, out: Path, replications: int, **_: Any) -> Figure:
 @figure(quick=20, full=20)
 def hubness(replications: int, quick: bool, **_: Any) -> Figure:
     """Run the counterexample: Cer-Eval's interval misses in most runs, the certified one covers."""
-    from cereval.paper.simulation import ALL_CASES, Counterexample
+    from cereval.paper.experiments import ALL_CASES, Counterexample
 
     return Counterexample(replications, cases=ALL_CASES[:1] if quick else ALL_CASES)
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import click
 
-from cereval.cli.asking import finish
+from cereval.cli.carry_out import finish
 from cereval.cli.options import OUTPUT, SCORING, STORE, TRUST, Once, apply, take
 from cereval.questions.mean.goal import Estimate
-from cereval.runner.recall import begin_again, recall_with_change, rescore_run
+from cereval.runner.resume import begin_again, recall_with_change, rescore_run
 from cereval.runner.run import Outcome, reuse_in
 from cereval.settings import AgainOptions, check_options
 from cereval.store.base import opened_store

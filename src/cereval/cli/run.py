@@ -64,7 +64,7 @@ def run(context: click.Context, /, data: str | None, names: tuple[str, ...], **f
 
     Exit codes: 0 goal reached or certified pass, 1 could not run, 2 certified fail, 3 undecided.
     """
-    from cereval.cli.asking import answer_question
+    from cereval.cli.carry_out import answer_question
 
     return answer_question("estimate", _listed(data), flags, context, names=names)
 
@@ -77,7 +77,7 @@ def gate(context: click.Context, /, data: str | None, names: tuple[str, ...], **
 
     Exit codes: 0 certified pass, 1 could not run, 2 certified fail, 3 undecided (the budget is spent).
     """
-    from cereval.cli.asking import answer_question
+    from cereval.cli.carry_out import answer_question
 
     in_file = flags["config"] is not None or str(data).endswith(YAML)
     if flags["min"] is flags["each_at_least"] is None and not in_file:
@@ -102,7 +102,7 @@ def compare(context: click.Context, /, data: str | None, names: tuple[str, ...],
 
     Exit codes: 0 decided or goal reached, 1 could not run, 2 certified worse (--not-worse), 3 undecided.
     """
-    from cereval.cli.asking import answer_question
+    from cereval.cli.carry_out import answer_question
 
     return answer_question("compare", _listed(data), flags, context, names=names, candidates=2)
 
@@ -124,7 +124,7 @@ def rank(context: click.Context, /, data: str | None, names: tuple[str, ...], **
 
     Exit codes: 0 goal reached, 1 could not run, 3 undecided.
     """
-    from cereval.cli.asking import answer_question
+    from cereval.cli.carry_out import answer_question
 
     return answer_question("rank", _listed(data), flags, context, names=names, candidates=None)
 
@@ -150,7 +150,7 @@ def tasks(context: click.Context, /, files: tuple[str, ...], data: tuple[str, ..
 
     Exit codes: 0 goal reached or all pass, 1 could not run, 2 some task certainly fails, 3 undecided.
     """
-    from cereval.cli.asking import answer_question
+    from cereval.cli.carry_out import answer_question
 
     sources = data or files
     if files and data:
@@ -199,7 +199,7 @@ def extend(context: click.Context, /, source: str | None, data: str | None, **fl
 
     Exit codes: 0 goal reached, 1 could not run, 3 the last version is not certified within eps.
     """
-    from cereval.cli.asking import answer_question
+    from cereval.cli.carry_out import answer_question
 
     if source is None and data is None:
         raise InvalidInput("DATA or SCORES", "given", None)
@@ -214,12 +214,10 @@ def extend(context: click.Context, /, source: str | None, data: str | None, **fl
 
 
 def _add_version(run_id: str, data: str, context: click.Context, flags: Mapping[str, Any]) -> int:
-    """Ask what is new in a file, with the candidate, the scorer and the goal of the version before."""
-
-    from cereval.cli.asking import finish
+    from cereval.cli.carry_out import finish
     from cereval.cli.recorded import read_recorded
     from cereval.models.scripted import RECORDED
-    from cereval.runner.recall import extend_run, new_items
+    from cereval.runner.resume import extend_run, new_items
     from cereval.store.base import opened_store
 
     _refuse_settings(context, flags)

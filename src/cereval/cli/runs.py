@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from cereval.cli.options import FIELDS, JSON, STORE, apply, writable
+from cereval.cli.options import FIELDS, JSON, STORE, apply, limit_flag, output_flag
 from cereval.cli.output import print_json, print_table
 from cereval.datasets.base import Item
 from cereval.datasets.items import Fields
@@ -24,8 +24,7 @@ from cereval.report import page_of, write_page
 from cereval.report.story import randomness
 from cereval.runner.answers import answer_rows, write_rows
 from cereval.runner.book import age_in_seconds
-from cereval.runner.finding import run_ids
-from cereval.runner.items import stored_items
+from cereval.runner.finding import run_ids, stored_items
 from cereval.runner.listing import is_of_one_model, listed, trend_of
 from cereval.store.base import Run, Store, opened_store, store_flag
 from cereval.text import did_you_mean, interval, printable, shortened
@@ -37,14 +36,7 @@ from cereval.text import did_you_mean, interval, printable, shortened
 @click.option("--data", metavar="TEXT", help="Only runs on data whose name has this text.")
 @click.option("--tag", metavar="NAME", help="Only runs with this name or tag.")
 @click.option("--since", metavar="AGE|DATE", help="Only runs changed since, such as 7d or 2026-11-01.")
-@click.option(
-    "-n",
-    "--limit",
-    type=click.IntRange(1, 10**9),
-    default=100,
-    show_default=True,
-    help="Show the newest N runs.",
-)
+@limit_flag(100, "Show the newest N runs.")
 @click.option("--json", "as_json", is_flag=True, help="Print all of them as one JSON list.")
 def runs(store: str | None, limit: int, as_json: bool, **wanted: Any) -> int:
     """List the runs in the store, oldest first; runs of several models with their parts."""
@@ -59,12 +51,7 @@ def runs(store: str | None, limit: int, as_json: bool, **wanted: Any) -> int:
             "status",
             "candidate",
             *named,
-            "data",
-            "goal",
-            "answer",
-            "calls",
-            "cost",
-            "changed",
+            *("data", "goal", "answer", "calls", "cost", "changed"),
         ]
         rows = [[_shown(facts)[name] for name in names] for facts in found[-limit:]]
         last = len(names) - 1
@@ -87,7 +74,6 @@ def _fits(facts: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
 
 
 def _moment(text: str) -> str:
-    """Return a date, or an age counted back from now, as the store writes moments."""
     from datetime import UTC, datetime, timedelta
 
     try:
@@ -132,14 +118,7 @@ LONGEST_SHOWN = 300
 )
 @click.option("--category", metavar="NAME", help="Only this category.")
 @click.option("--contains", metavar="TEXT", help="Only prompts or answers with this text.")
-@click.option(
-    "-n",
-    "--limit",
-    type=click.IntRange(1, 10**9),
-    default=20,
-    show_default=True,
-    help="Show at most N answers.",
-)
+@limit_flag(20, "Show at most N answers.")
 @JSON
 def show(run: str, store: str | None, limit: int, as_json: bool, random: bool, **wanted: Any) -> int:
     """Show the answers of RUN (an id, or its beginning): prompt, answer and score, in the order of the draws.
@@ -271,13 +250,7 @@ SERVICES = ("mlflow", "wandb", "otel")
 @click.argument("run", required=False, metavar="[RUN]")
 @click.option("--all", "everything", is_flag=True, help="Write the answers of every run in the store.")
 @STORE
-@click.option(
-    "-o",
-    "--output",
-    callback=writable,
-    metavar="FILE",
-    help="answers.jsonl, .csv or .parquet, or the file for --format.",
-)
+@output_flag("answers.jsonl, .csv or .parquet, or the file for --format.")
 @click.option(
     "--format",
     "layout",
@@ -386,7 +359,6 @@ def trend(data: str, store: str | None, as_json: bool, **fields: Any) -> int:
 
 
 def _on(store: Store, data: str, fields: dict[str, Any]) -> list[Run]:
-    """Return the runs on one data set that came to a number of one model."""
     runs = store.runs()
     if is_file(Path(data)):
         content = read_dataset(data, Fields(**fields)).content_hash
@@ -406,9 +378,7 @@ def _on(store: Store, data: str, fields: dict[str, Any]) -> list[Run]:
 @click.command()
 @click.argument("run", metavar="RUN")
 @STORE
-@click.option(
-    "-o", "--output", callback=writable, metavar="FILE", help="Write the page here.  [default: RUN.html]"
-)
+@output_flag("Write the page here.  [default: RUN.html]")
 @JSON
 def report(run: str, store: str | None, output: str | None, as_json: bool) -> int:
     """Write a page about RUN (an id, or its beginning): the answer, what it rests on, how to verify it.
@@ -455,7 +425,6 @@ def delete(runs: tuple[str, ...], store: str | None, yes: bool, as_json: bool) -
 
 
 def _with_parts(store: Store, run: str) -> Sequence[str]:
-    """Return a run and those of its parts that no other run has."""
     found = store.run(run)
     own = set(run_ids(Plan.from_dict(found.plan)))
     for run_id, values in store.plans():
@@ -465,7 +434,6 @@ def _with_parts(store: Store, run: str) -> Sequence[str]:
 
 
 def _needed_by(store: Store, run_ids: Sequence[str]) -> list[str]:
-    """Return the other runs whose history, earlier version or parts are among these."""
     gone = set(run_ids)
     found = []
     for run_id, values in store.plans():

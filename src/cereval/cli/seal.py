@@ -53,8 +53,6 @@ class NewSeal:
 
 
 class SealGroup(click.Group):
-    """List the sealed commands with their own arguments; loaded one at a time."""
-
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
         return list(SEALED)
 
@@ -77,7 +75,6 @@ def seal() -> None:
 
 
 def sealing(name: str, command: click.Command) -> click.Command:
-    """Make the command that seals what another command would carry out, with that command's arguments."""
     kept = [parameter for parameter in command.params if parameter.name not in WITHOUT]
     absent = {str(one.name): WITHOUT[str(one.name)] for one in command.params if one.name in WITHOUT}
 
@@ -92,7 +89,7 @@ def sealing(name: str, command: click.Command) -> click.Command:
 def write_seal(work: Prepared, settings: Settings, new: NewSeal, *, as_json: bool) -> int:
     import asyncio
 
-    from cereval.cli.asking import beside_store
+    from cereval.cli.carry_out import beside_store
 
     asyncio.run(work.close())
     with opened_store(settings["store"], create=True) as store:

@@ -35,7 +35,7 @@ HOSTED = ".eval"
 def verify(
     certificate: str, store: str | None, seal: str | None, public_key: str | None, as_json: bool
 ) -> int:
-    """Check CERTIFICATE, a file or a run's id: hashes, draws, every field, and the interval by an independent
+    """Check CERTIFICATE, a file or a run's id or name: hashes, draws, every field, and the interval by an independent
     computation.
 
     Of a run in the store, such as those of a fleet, the newest certificate is checked.
@@ -52,7 +52,7 @@ def verify(
     """
     path = Path(certificate)
     try:
-        if names_a_run(certificate):
+        if names_a_run(certificate) or (certificate == path.name and not path.suffix and not path.exists()):
             store = store or DEFAULT_URL
             content = newest_certificate(certificate, store)
         else:

@@ -14,6 +14,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from msgspec import ValidationError, convert
+
+from cereval.errors import StoreError, shown
+
 
 @dataclass(frozen=True, slots=True)
 class Item:
@@ -70,11 +74,22 @@ class Item:
             **({"names": dict(self.names)} if self.names else {}),
         }
 
+    @classmethod
+    def from_dict(cls, row: Mapping[str, Any]) -> Item:
+        """Return the item that `as_dict` wrote for a store; one that is not as it was written is refused."""
+        try:
+            item = convert(row, cls)
+            if isinstance(item.input, str) or all("content" in turn for turn in item.input):
+                return item
+        except ValidationError:
+            pass
+        raise StoreError(
+            f"an item in the store was changed: {shown(row)}; restore a copy, or start a new run"
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class DataSet:
-    """Hold items in their order, where they came from, and the hash by which runs know that they share them."""
-
     source: str
     items: Sequence[Item]
     content_hash: str

@@ -241,7 +241,6 @@ def _converts(value: Any) -> bool:
 
 
 def one_line(error: BaseException) -> str:
-    """Return what a library says of an error, short enough to be part of a line."""
     return printable(" ".join(str(error).split()), 200)
 
 

@@ -343,7 +343,6 @@ def chat_of(turns: Sequence[Any], place: str) -> tuple[Mapping[str, str], ...]:
 
 
 def _wrong_turn(turn: Any, number: int, count: int) -> str | None:
-    """Say what is wrong with a turn of a chat; None: nothing."""
     if not isinstance(turn, dict):
         return f"it must have `role` and `content`, got {shown(turn)}"
     role, content = turn.get("role"), turn.get("content")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from string import ascii_uppercase
 
 from cereval.datasets.base import Item
-from cereval.datasets.templates import BadTemplate, shared_renderer
+from cereval.datasets.sandbox import BadTemplate, shared_renderer
 from cereval.errors import InvalidInput
 from cereval.randomness import generator
 

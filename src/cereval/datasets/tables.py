@@ -11,14 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from cereval.arrays import Floats
 from cereval.datasets.formats import column_values, read_rows, read_table
 from cereval.datasets.items import identity_of, list_names
 from cereval.errors import BadFile, InvalidInput, shown
 from cereval.text import did_you_mean
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -28,8 +26,6 @@ class ScoresTable:
     >>> table = ScoresTable(("a", "b"), {"gpt-4": np.array([1.0, 0.0])})
     >>> table.model("gpt-4").tolist()
     [1.0, 0.0]
-    >>> table.others("gpt-4")
-    ()
     """
 
     items: tuple[str, ...]
@@ -40,9 +36,6 @@ class ScoresTable:
             hint = did_you_mean(name, self.models)
             raise InvalidInput("model", f"a column of the scores table ({hint})", name)
         return self.models[name]
-
-    def others(self, name: str) -> tuple[str, ...]:
-        return tuple(other for other in self.models if other != name)
 
     def history(self, names: Sequence[str]) -> Floats:
         return (
@@ -79,7 +72,6 @@ class ItemsTable:
 
 
 def read_scores(path: str | PathLike[str]) -> ScoresTable:
-    """Return a parquet or csv file with a column `item` and one column of scores per model."""
     path = Path(path)
     table = read_table(path)
     columns = {name: table.column(name) for name in table.column_names}
@@ -132,13 +124,11 @@ def read_column(path: str | PathLike[str], name: str, items: Sequence[str]) -> l
 
 
 def read_ids(path: str | PathLike[str]) -> tuple[str, ...]:
-    """Return the column `item` (or `id`) of a parquet, csv or jsonl file."""
     path = Path(path)
     return _item_column(path, _columns(path))
 
 
 def _item_column(path: Path, columns: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return what names the items: `item`, or `id` as question files have it."""
     return _identities(
         path, _column(path, columns, "id" if "id" in columns and "item" not in columns else "item")
     )

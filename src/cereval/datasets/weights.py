@@ -6,13 +6,12 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from cereval.arrays import Floats
 from cereval.errors import InvalidInput
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+    pass
 
-    Floats = NDArray[np.float64]
 
 WEIGHTS, SHARE = "weight", "share"
 ROUNDING = 0.005
@@ -21,7 +20,6 @@ TABLES = (".csv", ".tsv", ".parquet", ".pq", ".jsonl", ".ndjson")
 
 
 def check_one(weights: str | None, mix: str | None) -> None:
-    """Refuse weights and a mix together: they are two ways to say the same."""
     if weights is not None and mix is not None:
         raise InvalidInput("--mix", "left out when --weights is given", mix)
 
@@ -31,7 +29,6 @@ def is_table(value: str) -> bool:
 
 
 def weights_of_items(value: str, ids: Sequence[str], column: Callable[[str], Iterable[Any]]) -> Floats:
-    """Return weights from a file (`item`, `weight`) or from a column, which `column` looks up."""
     from cereval.datasets.tables import read_column
 
     values = read_column(value, WEIGHTS, ids) if is_table(value) else column(value)
@@ -39,7 +36,6 @@ def weights_of_items(value: str, ids: Sequence[str], column: Callable[[str], Ite
 
 
 def numbers(values: Iterable[Any], source: str, id_of: Callable[[int], str]) -> Floats:
-    """Return the values as floats; the first that is no weight is named with its item."""
     import numpy as np
 
     from cereval.forecasts.pool import Pool
@@ -81,7 +77,6 @@ def mix_notes(value: str | None) -> tuple[str, ...]:
 
 
 def mixed(value: str, categories: Sequence[str | None] | None) -> Floats:
-    """Return the weights of a mix; the items must have categories."""
     from cereval.forecasts.pool import mix_weights
 
     if categories is None or not any(categories):

@@ -27,8 +27,6 @@ Tell = Callable[[str], None]
 
 
 class Workers(Protocol):
-    """Whoever carries out jobs: processes here, or a Ray cluster."""
-
     @property
     def capacity(self) -> int:
         """Return how many jobs may be under way."""
@@ -121,7 +119,6 @@ class Driver:
         self.stopped = False
 
     def run(self) -> list[Row]:
-        """Carry out all that the budget allows; return a row for each entry, in the order of the file."""
         while True:
             try:
                 self._hand_out()

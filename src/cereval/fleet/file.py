@@ -20,7 +20,7 @@ from cereval.questions import all_goals, kind_for
 from cereval.questions.goals import checked_confidence, goal_from_spec
 from cereval.runner.candidates import OUTSIDE, name_candidates, own_address
 from cereval.runner.task_file import named_by_candidate, named_by_options, resolve_files
-from cereval.runner.trust import Named, named_store, remember, require
+from cereval.runner.trust import Named, named_data, named_store, remember, require
 from cereval.scorers import named
 from cereval.settings import (
     ACCEPTED,
@@ -98,7 +98,6 @@ class Entry:
 
     @property
     def servers(self) -> tuple[str, ...]:
-        """Return the addresses that are asked: those of its candidates, and of its judge."""
         first, judge = own_address(self.asked[0]), self.settings.get("judge")
         theirs = [server_of(one.model_name, own_address(one)) for one in self.asked]
         if judge:
@@ -111,14 +110,12 @@ class Entry:
 
     @property
     def learns(self) -> bool:
-        """Tell whether what earlier runs on the same data found steers its draws."""
         method, target = self.settings.get("method", "auto"), self.settings.get("target", "benchmark")
         steered = method in ("auto", "active", "memory", "partition") and target != "population"
         return FROM_STORE in self.settings.get("history", (FROM_STORE,)) and steered
 
     @property
     def is_mean(self) -> bool:
-        """Tell whether one mean of one model is asked for."""
         return kind_for(str(self.goal["goal"])).name == "estimate"
 
 
@@ -171,7 +168,7 @@ def _beside(fleet: Fleet, folder: Path) -> tuple[Fleet, list[Named]]:
         (settings, more), *candidates = (
             resolve_files(one, folder) for one in (entry.settings, *entry.candidates)
         )
-        names += more
+        names += [*more, *named_data(entry.data, folder)]
         for _, theirs in candidates:
             names += theirs
         resolved = tuple(one for one, _ in candidates)
@@ -351,7 +348,6 @@ def _check(names: Sequence[str], settings: Mapping[str, Any]) -> None:
 
 
 def _placed(error: InvalidInput, goal: _Goal, where: str) -> InvalidInput:
-    """Return an error with the field as the file has it, and the run that it is in."""
     gate = goal.word == "gate"
     field = "min" if gate and error.field in ("threshold", "value") else error.field
     allowed = error.allowed.replace("'value'", "'min'") if gate else error.allowed
@@ -359,7 +355,6 @@ def _placed(error: InvalidInput, goal: _Goal, where: str) -> InvalidInput:
 
 
 def _spec(goal: _Goal, names: Sequence[str], aims: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the goal as a spec: its own parameters, and those of the settings where it has none."""
     word, options = WORDS.get(goal.word, goal.word), dict(goal.options)
     if goal.word in ("run", "gate", "tasks") and not options:
         if None not in (aims.get("eps"), aims.get("min")):
@@ -375,7 +370,6 @@ def _spec(goal: _Goal, names: Sequence[str], aims: Mapping[str, Any]) -> dict[st
 
 
 def _asked(goal: _Goal, spread: _Spread, source: str) -> list[tuple[int, ...]]:
-    """Return the models of each run of a goal: one, two, or all of them."""
     chosen = _places(goal.models, spread.models, "models", source)
     kind = kind_for(WORDS.get(goal.word, goal.word))
     if kind.asks == "all":
@@ -443,7 +437,6 @@ def _limits(value: Any, source: str) -> dict[str, ServerLimits]:
 
 
 def _named(values: Mapping[Any, Any], source: str) -> dict[str, Any]:
-    """Return values under the names of their options; what is given under two names is refused."""
     found: dict[str, Any] = {}
     for key, value in values.items():
         name = option_name(key, RunOptions) or str(key).replace("-", "_")

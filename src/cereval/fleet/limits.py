@@ -39,15 +39,12 @@ class ServerLimits:
 
 
 class Parts:
-    """Lend each run its part of what its servers may be asked, and take it back when the run ends."""
-
     def __init__(self, limits: Mapping[str, ServerLimits]) -> None:
         self.limits = limits
         self._left: dict[str, ServerLimits] = {}
         self._lent: dict[int, dict[str, ServerLimits]] = {}
 
     def left(self, servers: Sequence[str]) -> dict[str, ServerLimits]:
-        """Return what is left of the limits of servers, by their addresses; nothing of those without limits."""
         whole = {server: self.limits.get(server) or self.limits.get(ALL) for server in servers}
         return {server: self._left.get(server, one) for server, one in whole.items() if one is not None}
 
@@ -75,8 +72,6 @@ class Parts:
 
 
 class Lane:
-    """Let calls to one server pass: so many at a time, and evenly over a minute."""
-
     def __init__(self, limits: ServerLimits, clock: Callable[[], float] = time.monotonic) -> None:
         self.limits, self.clock = limits, clock
         self.room = asyncio.Semaphore(limits.connections or MOST_CONNECTIONS)
@@ -84,7 +79,6 @@ class Lane:
         self._free_at = clock() + self.takes(0)
 
     def takes(self, tokens: int) -> float:
-        """Return the seconds that a call of so many tokens takes up."""
         calls, most = self.limits.requests_per_minute, self.limits.tokens_per_minute
         # So many tokens less than the most: else the calls at both ends of a minute are one too many.
         share = 0.0 if most is None else tokens / max(most - tokens, tokens, 1)
@@ -113,8 +107,6 @@ class Lane:
 
 
 class PartGate:
-    """Keep the calls of one run within its part: a `Gate`."""
-
     def __init__(self, limits: Mapping[str, ServerLimits]) -> None:
         self.limits = limits
         self._lanes: dict[str, Lane] = {}

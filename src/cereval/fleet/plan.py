@@ -136,7 +136,6 @@ def expected_calls(entry: Entry, outlook: Outlook, teachers: int) -> int:
 
 
 def most_calls(entry: Entry, outlook: Outlook) -> int:
-    """Return the calls that put every question to all models of a run, or its own budget."""
     every = len(entry.models) * outlook.pools[entry.data].n_items * samples_of(entry)
     budget = own_budget(entry)
     return every if budget is None else min(every, budget)

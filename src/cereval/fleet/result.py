@@ -110,7 +110,6 @@ def planned_table(steps: Sequence[Step]) -> Table:
 
 
 def planned_words(steps: Sequence[Step]) -> str:
-    """Say what the runs take together, and how sure that is."""
     calls = f"{sum(step.calls for step in steps):,} calls"
     runs, take, are = ("1 run", "takes", "is") if len(steps) == 1 else (f"{len(steps)} runs", "take", "are")
     if all(step.calls == step.most for step in steps):

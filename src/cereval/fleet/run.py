@@ -26,7 +26,7 @@ from cereval.plan import Plan
 from cereval.questions.goals import goal_from_spec
 from cereval.runner.book import age_in_seconds
 from cereval.runner.listing import is_of_one_model, listed
-from cereval.runner.recall import last_circumstances
+from cereval.runner.resume import last_circumstances
 from cereval.store.base import DEFAULT_URL, Run, Store, moment, opened_store, sqlite_file
 
 Question = tuple[tuple[str, ...], str, dict[str, Any]]
@@ -99,7 +99,6 @@ def _terminable() -> Iterator[None]:
 def plan_fleet(
     fleet: str | Path | Mapping[str, Any], *, store: str | None = None, trust: bool = False
 ) -> tuple[Step, ...]:
-    """Return the order of work of a fleet and the calls that each run is expected to take; nothing is asked."""
     asked = read_fleet(fleet, trust=trust, typed_store=store is not None)
     return planned(asked, store or asked.store or DEFAULT_URL, _pools(asked))[0]
 
@@ -197,17 +196,14 @@ def _is_asked_anew(run: Run, store: Store) -> bool:
 
 
 def _question(run: Run) -> Question:
-    """Return what a run was asked, as far as tells it from the others of its fleet."""
     return Plan.from_dict(run.plan).names, run.data_hash, dict(run.plan["goal"])
 
 
 def _workers(on: str, fleet: Fleet, stack: ExitStack) -> Workers:
+    from cereval.fleet.workers import processes, ray_tasks
+
     if on == "ray":
-        from cereval.fleet.on_ray import ray_tasks
-
         return stack.enter_context(ray_tasks(fleet.workers))
-    from cereval.fleet.local import processes
-
     return stack.enter_context(processes(fleet.workers or PROCESSES))
 
 

@@ -22,9 +22,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from cereval.arrays import Floats
 
 # -- how far a score falls from its forecast --------------------------------------------------------------------------
 

@@ -18,13 +18,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cereval.arrays import Floats, Ints
 from cereval.errors import InvalidInput
 from cereval.forecasts.logistic import tie_breakers
 from cereval.imports import optional
 from cereval.text import did_you_mean
 
 Vectors = NDArray[np.float32]
-Integers = NDArray[np.int64]
 
 DIMENSIONS, MOST_TERMS, POWER_STEPS = 128, 10_000, 2
 """256 dimensions, 20,000 terms and 4 steps forecast no better and take four times as long."""
@@ -115,7 +115,7 @@ EMBEDDERS: dict[str, Callable[[Sequence[str], int], NDArray[Any]]] = {
 """Embedders by the name that users type; `embed` scales their rows to length 1."""
 
 
-def _truncated_svd(table: Any, dimensions: int) -> NDArray[np.float64]:
+def _truncated_svd(table: Any, dimensions: int) -> Floats:
     """U S of the leading `dimensions` directions (randomised, Halko, Martinsson and Tropp 2011); padded with zeros
     where the table has fewer."""
     rank = min(dimensions, *table.shape)
@@ -142,8 +142,8 @@ def _truncated_svd(table: Any, dimensions: int) -> NDArray[np.float64]:
 class Occurrences:
     """Term `codes[k]` stands in text `rows[k]`. `size`: one more than the largest code."""
 
-    rows: Integers
-    codes: Integers
+    rows: Ints
+    codes: Ints
     size: int
 
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from cereval.arrays import Floats, Ints
 from cereval.forecasts.history import history_designs
 from cereval.forecasts.logistic import GOLDEN, Design, tie_breakers
 from cereval.forecasts.pool import Pool
-
-Floats = NDArray[np.float64]
 
 MAX_DIMENSIONS = 48  # Principal components of embeddings that are used
 NEIGHBOURHOODS = 24
@@ -40,7 +39,7 @@ def designs(pool: Pool, *, precedents: bool = False) -> dict[str, Design]:
     return found | {name: start.beside(design) for name, design in local.items()} | joint
 
 
-def group_design(groups: NDArray[np.int64]) -> Design:
+def group_design(groups: Ints) -> Design:
     """One indicator per group; shrunken group means on the logit scale."""
     columns = np.zeros((len(groups), int(groups.max()) + 1))
     columns[np.arange(len(groups)), groups] = 1.0

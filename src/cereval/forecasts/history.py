@@ -30,11 +30,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from cereval.arrays import Floats, Ints
 from cereval.forecasts.logistic import Design, posterior_covariance, posterior_mode, tie_breakers
-
-Floats = NDArray[np.float64]
 
 MAX_RANK, SWEEPS = 8, 8
 """Ranks 3 to 12 and 5 to 25 sweeps need the same calls, within 2%, on MMLU, MATH, GSM8K and AlpacaEval."""
@@ -219,7 +217,7 @@ def with_learnt_prior(design: Design, table: Floats, votes: Floats) -> Design | 
     return _in_coordinates(design.columns, mean, root)
 
 
-def _evenly_spaced(size: int, most: int) -> NDArray[np.int64]:
+def _evenly_spaced(size: int, most: int) -> Ints:
     return np.linspace(0, size - 1, min(size, most)).astype(np.int64)
 
 

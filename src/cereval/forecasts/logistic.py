@@ -5,10 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
+from cereval.arrays import Floats, Ints
 
 GOLDEN = 0.6180339887498949  # Multiples of it, less their whole parts, are spread evenly and never repeat
 MOST_STEPS = 30
@@ -58,7 +56,7 @@ class LogisticRidge:
         self.design = design
         self._coefficients = design.mean
 
-    def fit(self, items: Integers, scores: Floats) -> Floats:
+    def fit(self, items: Ints, scores: Floats) -> Floats:
         design = self.design
         # The last fit is a near-optimal start: two or three Newton steps instead of ten.
         self._coefficients = posterior_mode(design.columns[items], scores, design, self._coefficients)

@@ -19,15 +19,12 @@ Nothing here is part of a proof: a bad forecast costs calls.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import betaln
 
+from cereval.arrays import Floats, Ints
 from cereval.forecasts.features import designs
 from cereval.forecasts.pool import Pool
 from cereval.forecasts.predictors import Forecast, PairPredictor, Predictor, build_predictor
-
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 
 CONCENTRATIONS = np.array([0.05, 0.15, 0.4, 1.0, 3.0, 10.0, 50.0])
 PRIOR_ITEMS = 0.5
@@ -69,7 +66,7 @@ class OwnAnswers:
         self._errors = np.zeros(2)
         """Importance-weighted sums of squared errors: of the forecasts, and of the mean of all scores before."""
 
-    def fit(self, items: Integers, scores: Floats, probabilities: Floats) -> Forecast:
+    def fit(self, items: Ints, scores: Floats, probabilities: Floats) -> Forecast:
         self._judge(items, scores, probabilities)
         self._book(items[self._seen :], scores[self._seen :])
         first = np.array(self._first, dtype=np.int64)
@@ -88,7 +85,7 @@ class OwnAnswers:
         mean = min(max(float(self._shares @ forecast.mean), CERTAIN), 1 - CERTAIN)
         return mean, self._grading * mean * (1 - mean)
 
-    def _judge(self, items: Integers, scores: Floats, probabilities: Floats) -> None:
+    def _judge(self, items: Ints, scores: Floats, probabilities: Floats) -> None:
         if self._forecasts is None or len(items) == self._seen:
             return
         fresh, found = items[self._seen :], scores[self._seen :]
@@ -101,7 +98,7 @@ class OwnAnswers:
         importance = 1 / probabilities[self._seen :]
         self._errors += importance @ together, importance @ constant
 
-    def _book(self, items: Integers, scores: Floats) -> None:
+    def _book(self, items: Ints, scores: Floats) -> None:
         _, places = np.unique(items, return_index=True)
         places = places[self._counts[items[places]] == 0]
         self._first += (self._seen + np.sort(places)).tolist()
@@ -133,7 +130,7 @@ class OwnAnswers:
         variance[asked] = phi * (own - square) + square - own**2
         return mean, variance
 
-    def _phi(self, asked: Integers, grading: float) -> float:
+    def _phi(self, asked: Ints, grading: float) -> float:
         """The variance of an item's answers about their mean m as a share of m(1 - m); of first answers: `grading`."""
         repeated = asked[self._counts[asked] > 1]
         ends = self._sums[repeated] ** 2 / self._counts[repeated]

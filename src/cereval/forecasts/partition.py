@@ -19,14 +19,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from cereval.arrays import Floats, Ints
 from cereval.errors import InvalidInput, Misuse
 from cereval.forecasts.pool import Pool
 from cereval.forecasts.predictors import Forecast
 from cereval.randomness import generator
 from cereval.stats.paper_bounds import group_radius, worst_variance
-
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 
 DECIMALS = 9  # Of squared distances, in units of the items' mean square
 BLOCK = 256  # Training items taken in by one matrix product when several came between two looks
@@ -44,7 +42,7 @@ class Grouping:
     """
 
     k: int
-    labels: Integers
+    labels: Ints
     sizes: Floats
     seen: Floats
     unknown: Floats
@@ -55,7 +53,7 @@ class Grouping:
     held_out_squares: Floats
 
     @classmethod
-    def empty(cls, labels: Integers) -> Grouping:
+    def empty(cls, labels: Ints) -> Grouping:
         sizes = np.bincount(labels).astype(np.float64)
         return cls(len(sizes), labels, sizes, *np.zeros((7, len(sizes))))
 
@@ -122,11 +120,6 @@ class NearestNeighbourPartition:
         self._items, self._sums = np.zeros((8, size)), np.zeros((8, len(self._column_k)))
         self._items[0], self._sums[0, self._offsets] = 1.0, size
 
-    @property
-    def neighbours(self) -> Integers:
-        self._train()
-        return self._neighbour
-
     def add(self, item: int, loss: float | None) -> None:
         """Take in an evaluated item; a loss of None is a failed call: counted, never trained on."""
         if self.seen[item]:
@@ -145,12 +138,12 @@ class NearestNeighbourPartition:
         if trains:
             self._waiting.append((item, value))
 
-    def labels(self, k: int) -> Integers:
+    def labels(self, k: int) -> Ints:
         """The group, 0..k-1, of every item when losses are cut into k equal intervals."""
         self._train()
         return loss_labels(self._neighbour_loss, k, clamp=self._clamp)
 
-    def members(self, k: int, group: int) -> Integers:
+    def members(self, k: int, group: int) -> Ints:
         return np.flatnonzero((self.labels(k) == group) & ~self.seen)
 
     def grouping(self, k: int) -> Grouping:
@@ -181,7 +174,7 @@ class NearestNeighbourPartition:
             self._train_block(np.array(items), np.array(losses))
         self._waiting.clear()
 
-    def _train_block(self, items: Integers, losses: Floats) -> None:
+    def _train_block(self, items: Ints, losses: Floats) -> None:
         closeness = np.round(self._half_norms[items] - self._points @ self._points[items].T, DECIMALS)
         nearest = closeness.argmin(axis=1) if len(items) > 1 else np.zeros(self.size, dtype=np.int64)
         closest = closeness[np.arange(self.size), nearest] if len(items) > 1 else closeness[:, 0]
@@ -192,7 +185,7 @@ class NearestNeighbourPartition:
         other = gained != self._neighbour_loss[closer]
         self._move(closer[other], gained[other])
 
-    def _move(self, moved: Integers, losses: Floats) -> None:
+    def _move(self, moved: Ints, losses: Floats) -> None:
         """Move items between columns, because the losses of their neighbours have changed."""
         origin, goal = self._columns(self._neighbour_loss[moved]).ravel(), self._columns(losses).ravel()
         for row, amounts in enumerate(self._items[:, moved]):
@@ -202,7 +195,7 @@ class NearestNeighbourPartition:
                 self._sums[row] += np.bincount(goal, spread, self._sums.shape[1])
         self._neighbour_loss[moved] = losses
 
-    def _columns(self, losses: float | Floats) -> Integers:
+    def _columns(self, losses: float | Floats) -> Ints:
         """For each k (rows) the column of the table that an item with this neighbour loss belongs to."""
         if isinstance(losses, np.ndarray):
             return self._offsets[:, None] + loss_labels(losses[None, :], self._ks[:, None], clamp=self._clamp)
@@ -218,7 +211,7 @@ def groups_for(n_seen: int) -> int:
     return math.ceil(math.log(n_seen)) + 1
 
 
-def loss_labels(losses: float | Floats, k: int | Integers, *, clamp: bool = True) -> Integers:
+def loss_labels(losses: float | Floats, k: int | Ints, *, clamp: bool = True) -> Ints:
     """floor(k Z), with Z = 1 in the last group; without `clamp`, as printed, Z = 1 opens a (k+1)-th."""
     # 1e-9: a loss is 1 - score, and 1 - .9 must be cut like .1 although it is .0999...
     label = np.floor(k * np.asarray(losses) + 1e-9).astype(np.int64)
@@ -239,7 +232,7 @@ class PartitionPredictor:
         self._partition = NearestNeighbourPartition(pool.embeddings, training_fraction, rng)
         self._taken = 0
 
-    def fit(self, items: Integers, scores: Floats, probabilities: Floats) -> Forecast:  # noqa: ARG002
+    def fit(self, items: Ints, scores: Floats, probabilities: Floats) -> Forecast:  # noqa: ARG002
         partition = self._partition
         for item, score in zip(items[self._taken :], scores[self._taken :], strict=True):
             # Drawn with replacement an item comes again; its place in the partition is taken already.

@@ -13,10 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from cereval.arrays import Bools, Floats, Ints
 from cereval.errors import InvalidInput
 from cereval.text import did_you_mean
-
-Floats = NDArray[np.float64]
 
 SMALLEST_SHARE = 1e-300  # Of the weights: below it a float has no digits left to divide by
 SORTED_AT_ONCE = 1 << 18  # Labels: a sort of millions of texts at once takes many times their memory
@@ -37,7 +36,7 @@ class Pool:
     size: int
     weights: Floats | None = None
     embeddings: NDArray[np.float32] | None = None
-    groups: NDArray[np.int64] | None = None
+    groups: Ints | None = None
     history: Floats | None = None
 
     @classmethod
@@ -65,14 +64,10 @@ class Pool:
     def has_side_information(self) -> bool:
         return not (self.embeddings is None and self.groups is None and self.history is None)
 
-    def fingerprint(self, texts: Sequence[str] | None = None) -> str:
-        """A hash of the side information: two pools with the same one give the same draws and forecasts.
-
-        texts: hashed in place of the embeddings that were computed from them, which have other last digits elsewhere.
-        """
-        digest = hashlib.sha256("\0".join(texts or ()).encode(errors="surrogatepass"))
-        embeddings = self.embeddings if texts is None else None
-        for part in (self.weights, embeddings, self.groups, self.history):
+    def fingerprint(self) -> str:
+        """A hash of the side information: two pools with the same one give the same draws and forecasts."""
+        digest = hashlib.sha256()
+        for part in (self.weights, self.embeddings, self.groups, self.history):
             digest.update(b"-" if part is None else str(part.shape).encode())
             if part is not None:
                 # The bytes where they lie: a copy of a large history would take as much memory again.
@@ -151,13 +146,13 @@ def _history(values: ArrayLike, size: int) -> Floats:
     return table
 
 
-def _refuse(field: str, allowed: str, table: Floats, bad: NDArray[np.bool_], columns: str) -> None:
+def _refuse(field: str, allowed: str, table: Floats, bad: Bools, columns: str) -> None:
     if bad.any():
         row, column = (int(i) for i in np.argwhere(bad)[0])
         raise InvalidInput(field, allowed, f"{table[row, column]} at item {row}, {columns} {column}")
 
 
-def _groups(values: ArrayLike, size: int) -> NDArray[np.int64]:
+def _groups(values: ArrayLike, size: int) -> Ints:
     labels: NDArray[Any] = np.asarray(values)
     if labels.ndim != 1 or len(labels) != size:
         raise InvalidInput("groups", f"one label for each of the {size} items", f"shape {labels.shape}")

@@ -17,16 +17,13 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
+from cereval.arrays import Floats, Ints
 from cereval.forecasts.draw_weights import PowerLaw, fit_power_law
 from cereval.forecasts.features import designs
 from cereval.forecasts.history import PRECEDENTS
 from cereval.forecasts.logistic import Design, LogisticRidge
 from cereval.forecasts.pool import Pool
-
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 
 LEARNING_RATE = COST_RATE = 1.0
 SAFETY = 0.2  # Share of uniform draws with which guesses of the spread are judged
@@ -55,7 +52,7 @@ class Forecast:
 
 
 class Predictor(Protocol):
-    def fit(self, items: Integers, scores: Floats, probabilities: Floats) -> Forecast:
+    def fit(self, items: Ints, scores: Floats, probabilities: Floats) -> Forecast:
         """Return the forecast after these results, in draw order.
 
         probabilities: of each draw when it was made, relative to uniform draws from the unseen items. Each
@@ -65,7 +62,7 @@ class Predictor(Protocol):
 
 
 class Expert(Protocol):
-    def fit(self, items: Integers, scores: Floats) -> Floats:
+    def fit(self, items: Ints, scores: Floats) -> Floats:
         """Return the mean forecast over all items."""
         ...
 
@@ -76,7 +73,7 @@ class Constant:
     def __init__(self, size: int) -> None:
         self.size = size
 
-    def fit(self, items: Integers, scores: Floats) -> Floats:
+    def fit(self, items: Ints, scores: Floats) -> Floats:
         return np.full(self.size, (scores.sum() + 0.5) / (len(items) + 1.0))
 
 
@@ -115,7 +112,7 @@ class Mixture:
         prior = np.array([SPREAD_PRIOR, 0.0])
         self._past = _Past(0, none, none, none, log_odds, prior, empty, empty, np.zeros(2), PowerLaw())
 
-    def fit(self, items: Integers, scores: Floats, probabilities: Floats) -> Forecast:
+    def fit(self, items: Ints, scores: Floats, probabilities: Floats) -> Forecast:
         past = self._past
         if len(past.experts) and len(items) > past.seen:
             past = self._learn(items[past.seen :], scores[past.seen :], probabilities[past.seen :])
@@ -129,7 +126,7 @@ class Mixture:
         explained = 1.0 - past.errors[0] / past.errors[1] if past.errors[1] > 0.0 else 0.0
         return Forecast(mean, spread, float(explained), self._notes(float(explained)))
 
-    def _learn(self, items: Integers, scores: Floats, probabilities: Floats) -> _Past:
+    def _learn(self, items: Ints, scores: Floats, probabilities: Floats) -> _Past:
         past = self._past
         importance = self._relative_shares[items] / probabilities
         losses = (scores - past.experts[:, items]) ** 2 @ importance
@@ -217,7 +214,7 @@ class PairPredictor:
         stated = float(shares @ (forecast.spread**2 + (forecast.mean - mean) ** 2))
         return mean, (self._constant_errors + PRIOR_RESULTS * stated) / (self._importance + PRIOR_RESULTS)
 
-    def fit(self, items: Integers, scores: Floats, probabilities: Floats) -> Forecast:
+    def fit(self, items: Ints, scores: Floats, probabilities: Floats) -> Forecast:
         """See `Predictor`; `scores` are those of y."""
         if len(self._mean) and len(items) > self._seen:
             self._judge(items, scores, probabilities)
@@ -239,7 +236,7 @@ class PairPredictor:
         explained = 1.0 - self._observed / self._constant_errors if self._constant_errors > 0.0 else 0.0
         return Forecast(self._mean, spread, explained, self.notes)
 
-    def _judge(self, items: Integers, scores: Floats, probabilities: Floats) -> None:
+    def _judge(self, items: Ints, scores: Floats, probabilities: Floats) -> None:
         fresh = items[self._seen :]
         importance = self._relative_shares[fresh] / probabilities[self._seen :]
         before = scores[: self._seen].mean() if self._seen else 0.5

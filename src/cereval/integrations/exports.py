@@ -53,12 +53,10 @@ class Exported:
 
     @property
     def model(self) -> str:
-        """Return the candidate's name, with its model; of several, their names."""
         return ", ".join(map(full_name, self.plan.candidates))
 
     @property
     def model_id(self) -> str:
-        """Return the model that was asked, whatever its candidate is called; of several, all of them."""
         return ", ".join(dict.fromkeys(spec["model"] for spec in self.plan.candidates))
 
     @property
@@ -78,7 +76,6 @@ class Exported:
         return self.parts
 
     def numbers(self) -> dict[str, float]:
-        """Return the numbers of all parts by name, as services keep them."""
         return {
             f"{part.name}/{name}" if part.name else name: float(value)
             for part in self.parts

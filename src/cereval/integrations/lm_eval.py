@@ -307,7 +307,6 @@ def _is_sampled(request: Any) -> bool:
 
 
 def name_of(lm: Any) -> str:
-    """Return the name of a model of the harness, as far as it tells one."""
     inner = getattr(lm, "lm", lm)
     names = (getattr(inner, place, None) for place in ("pretrained", "model_name", "model"))
     return next((name for name in names if isinstance(name, str) and name), type(inner).__name__)
@@ -342,7 +341,6 @@ def top_groups(loaded: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def way_of(group: Any, members: Sequence[Documents], mean: str) -> str | None:
-    """Return how a group adds up the metric of its members: documents alike, tasks alike, or not at all."""
     if mean in ("macro", "micro"):
         return mean
     wanted = {one.metric for one in members}

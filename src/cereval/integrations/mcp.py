@@ -115,7 +115,6 @@ class Server:
     _writing: Lock = field(default_factory=Lock)
 
     def serve(self, lines: TextIO, out: TextIO) -> None:
-        """Answer until the agent hangs up. A tool runs beside the reading, so that pings are answered meanwhile."""
         with ThreadPoolExecutor(1, "cereval-mcp") as tools:
             while line := lines.readline(LONGEST_LINE):
                 try:
@@ -164,7 +163,6 @@ class Server:
     # -- tools --------------------------------------------------------------------------------------------------------
 
     def call(self, name: str, arguments: Any) -> dict[str, Any]:
-        """Call a tool; what goes wrong is told to the agent."""
         try:
             if name not in TOOLS:
                 raise InvalidInput("tool", "one of " + ", ".join(TOOLS), name)
@@ -236,7 +234,6 @@ class Server:
 
 
 def described(name: str) -> dict[str, Any]:
-    """Describe a tool as the protocol has it."""
     kind = TOOLS[name]
     (_,), parts = msgspec.json.schema_components([kind])
     schema = {

@@ -11,9 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
+from cereval.arrays import Floats
 from cereval.certificate.format import issue
 from cereval.certificate.seal import provenance
 from cereval.errors import InvalidInput, Misuse
@@ -96,7 +94,7 @@ class Subject:
     target: str = "benchmark"
     temperature: float | None = 0.0
     labels: Sequence[str] | None = None
-    history: NDArray[np.float64] | None = None
+    history: Floats | None = None
     history_names: Sequence[str] = ()
 
     @property
@@ -110,8 +108,6 @@ class Hopeless(Misuse):
 
 @dataclass(slots=True)
 class Question:
-    """Hold a plan, what is known of its items, and the session that answers it."""
-
     plan: Plan
     known: Known
     kind: Kind = field(init=False)

@@ -10,8 +10,8 @@ from dataclasses import replace
 from typing import ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from cereval.arrays import Floats, Ints
 from cereval.forecasts.draw_weights import (
     MIN_REACH,
     clip_forecasts,
@@ -32,8 +32,6 @@ from cereval.records import Draw
 from cereval.stats.increments import Outlook
 from cereval.stats.planning import Scenario, deadline_draws
 from cereval.stats.weights import weighted_calls
-
-Floats = NDArray[np.float64]
 
 UNIFORM_BLOCKS = 2  # Blocks that are drawn uniformly; more of them do not help where a comparison ends early
 LEAST_TOLD = 0.05
@@ -224,7 +222,7 @@ class Active(CertifiedMethod):
         found = clip_forecasts(forecast.mean, forecast.spread, half_width, self.tally.left_shares)
         return replace(forecast, mean=found.mean, spread=found.spread)
 
-    def _results(self) -> tuple[NDArray[np.int64], Floats, Floats]:
+    def _results(self) -> tuple[Ints, Floats, Floats]:
         items, relative, scores = zip(*self._known, strict=True) if self._known else ((), (), ())
         return np.array(items, dtype=np.int64), np.array(relative, dtype=float), np.array(scores, dtype=float)
 

@@ -19,14 +19,14 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
+from cereval.arrays import Floats, Ints
 from cereval.errors import InvalidInput
 from cereval.forecasts.pool import Pool
 from cereval.records import Draw, Guarantee, Interval
 
 Target = Literal["benchmark", "population", "expected"]
-Draws = tuple[NDArray[np.int64], NDArray[np.float64]]
+Draws = tuple[Ints, Floats]
 """Items, and the probabilities that they were drawn with."""
 NO_DRAWS: Draws = np.empty(0, dtype=np.int64), np.empty(0)
 

@@ -13,7 +13,6 @@ from operator import mul
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtri, ndtri_exp
 
 from cereval.methods.base import Aim, Method, Setting
@@ -25,8 +24,6 @@ from cereval.stats.interval import CAP, Account, BettingTable, grid, sided_capit
 from cereval.stats.ladder import Rungs
 from cereval.stats.rounding import mean_of, upper_quantile, within
 from cereval.stats.threshold import ThresholdTest
-
-Floats = NDArray[np.float64]
 
 GRID_STEPS_PER_EPS = 50
 DEFAULT_EPS = 0.02  # The half-width that bets work towards where the goal has none

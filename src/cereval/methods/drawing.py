@@ -17,20 +17,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
+from cereval.arrays import Floats, Ints
 from cereval.errors import LogMismatch
 from cereval.records import Draw
-
-Floats = NDArray[np.float64]
-Items = NDArray[np.int64]
 
 TOLERANCE = 1e-6
 """By how much, relative to it, a number of a log may differ from the same number computed here."""
 SUM_TOLERANCE = 1e-9  # The same of a sum over all items
 
 
-def draw_order(rng: np.random.Generator, size: int, log: Sequence[Draw], *, check: bool = False) -> Items:
+def draw_order(rng: np.random.Generator, size: int, log: Sequence[Draw], *, check: bool = False) -> Ints:
     order = rng.permutation(size)
     if not log:
         return order
@@ -42,7 +39,7 @@ def draw_order(rng: np.random.Generator, size: int, log: Sequence[Draw], *, chec
 
 def draw_without_replacement(
     rng: np.random.Generator, weights: Floats, count: int, log: Sequence[Draw] = (), *, check: bool = False
-) -> tuple[Items, Floats]:
+) -> tuple[Ints, Floats]:
     """The first `count` items drawn one after the other, each with chance w / (sum of the w left), and these chances.
 
     The exponential race: give item i the arrival time E_i / w_i with E_i standard exponential; the next to
@@ -71,7 +68,7 @@ def draw_without_replacement(
 
 def draw_with_replacement(
     rng: np.random.Generator, weights: Floats, count: int, log: Sequence[Draw] = (), *, check: bool = False
-) -> tuple[Items, Floats]:
+) -> tuple[Ints, Floats]:
     ends = np.cumsum(weights)
     points = rng.random(count) * ends[-1]
     last = int(np.flatnonzero(weights)[-1])
@@ -102,7 +99,7 @@ def logged_chances(chances: Floats, log: Sequence[Draw]) -> Floats:
     return np.concatenate((stored, chances[len(log) :]))
 
 
-def _logged_items(log: Sequence[Draw], weights: Floats, *, once: bool = False) -> Items:
+def _logged_items(log: Sequence[Draw], weights: Floats, *, once: bool = False) -> Ints:
     """The items of a log, each of which could be drawn; once: none may come twice."""
     for draw in log:
         named = f"draw {draw.index} has item {draw.item}, which"
@@ -119,13 +116,13 @@ def _logged_items(log: Sequence[Draw], weights: Floats, *, once: bool = False) -
     return np.array([draw.item for draw in log], dtype=np.int64)
 
 
-def check_items(log: Sequence[Draw], expected: Items) -> None:
+def check_items(log: Sequence[Draw], expected: Ints) -> None:
     for draw, item in zip(log, expected.tolist(), strict=True):
         if draw.item != item:
             raise _other_item(draw, item)
 
 
-def _check_race(log: Sequence[Draw], drawn: Items, arrivals: Floats) -> None:
+def _check_race(log: Sequence[Draw], drawn: Ints, arrivals: Floats) -> None:
     """Refuse a log in which an item comes before one that arrived noticeably sooner."""
     others = arrivals.copy()
     others[drawn] = np.inf

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from cereval.arrays import Ints
 from cereval.errors import LogMismatch
 from cereval.forecasts.pool import Pool
 from cereval.methods.base import NO_DRAWS, Aim, Draws, Method, Setting
@@ -24,8 +24,6 @@ from cereval.stats.increments import Tally
 from cereval.stats.information import LARGEST_SQUARE, Information
 from cereval.stats.rounding import RunningSum
 
-Items = NDArray[np.int64]
-
 CAUTION = 1.2  # How far horizons err on the far side (see `stats.information`)
 EXPECTED = 20  # How many new items the bets believe to have seen already, with the moments of the old ones
 
@@ -36,7 +34,7 @@ class VersionMethod(Method):
     name: ClassVar[str] = "growing"
     guarantee: ClassVar[Guarantee] = "anytime"
 
-    def __init__(self, items: Items, number: int, seed: int) -> None:
+    def __init__(self, items: Ints, number: int, seed: int) -> None:
         super().__init__()
         self._own, self._number, self._seed = items, number, seed
 
@@ -57,7 +55,7 @@ class VersionMethod(Method):
         return len(self._own)
 
     @property
-    def unseen(self) -> Items:
+    def unseen(self) -> Ints:
         return np.setdiff1d(self._own, np.array(self._items[: self.consumed]))
 
 
@@ -233,7 +231,7 @@ class Sampled(VersionMethod):
     new items may differ from the old, use the target `benchmark`, which assumes nothing.
     """
 
-    def __init__(self, stream: Stream, items: Items, number: int, seed: int) -> None:
+    def __init__(self, stream: Stream, items: Ints, number: int, seed: int) -> None:
         super().__init__(items, number, seed)
         self.stream = stream
 

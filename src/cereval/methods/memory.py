@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import ClassVar, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
+from cereval.arrays import Floats
 from cereval.errors import InvalidInput
 from cereval.forecasts.memory import remembering
 from cereval.forecasts.predictors import Forecast, Predictor
@@ -16,8 +16,6 @@ from cereval.methods.base import Setting
 from cereval.methods.certified import ALIKE, Tuning
 from cereval.methods.uniform import COUNTING, EARLY
 from cereval.stats.increments import Outlook
-
-Floats = NDArray[np.float64]
 
 UNEVEN = 0.93
 """Forecasts that are expected to leave more than this of the variance of the answers are not used."""

@@ -18,8 +18,8 @@ from math import log
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from cereval.arrays import Floats, Ints
 from cereval.forecasts.draw_weights import clip_forecasts, draw_weights, scaled_spread
 from cereval.forecasts.pool import Pool
 from cereval.methods.active import Active
@@ -31,8 +31,6 @@ from cereval.stats.increments import Outlook
 from cereval.stats.interval import ROUNDING
 from cereval.stats.rounding import within
 from cereval.stats.threshold import ThresholdTest, holm
-
-Floats = NDArray[np.float64]
 
 FIRST_EPS = 0.3
 """The first width aimed at where none is asked for: bets for a far goal would waste the few draws of a task."""
@@ -63,7 +61,7 @@ class Follower(CertifiedMethod):
 
     def __init__(
         self,
-        members: NDArray[np.int64],
+        members: Ints,
         delta: float,
         eps: float | None = None,
         threshold: float | None = None,
@@ -166,7 +164,7 @@ class ManyTasks(Active):
 
     name: ClassVar[str] = "active"
 
-    def __init__(self, setting: Setting, groups: NDArray[np.int64], aims: TaskAims, delta: float) -> None:
+    def __init__(self, setting: Setting, groups: Ints, aims: TaskAims, delta: float) -> None:
         count = int(groups.max()) + 1
         self.groups, self.aims, self.delta = groups, aims, delta
         self.followers = [

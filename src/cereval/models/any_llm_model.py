@@ -85,7 +85,6 @@ def open_any(
     retries: Retries | None = None,
     timeout_s: float = 120.0,
 ) -> OpenAIModel:
-    """Open a model that is named `PROVIDER/NAME`; the key comes from the provider's own variable."""
     provider, slash, model = name.partition("/")
     if not slash or not model:
         raise InvalidInput(

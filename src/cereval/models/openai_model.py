@@ -159,7 +159,6 @@ class OpenAIModel:
         )
 
     def read(self, body: Any) -> Reply:
-        """Read the answer in a batch's results."""
         reply = reply_from(body, self.price)
         self.contact.note_answer()
         return reply

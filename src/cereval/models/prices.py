@@ -182,7 +182,6 @@ def own_price(model: str) -> FlatPrice | None:
 
 
 def _find(prices: Mapping[str, Any], model: str, source: str) -> FlatPrice | None:
-    """Find the longest name that is the model's, or that of its family."""
     for name in sorted(map(str, prices), key=len, reverse=True):
         if model == name or (model.startswith(name) and _VERSION.fullmatch(model[len(name) :])):
             return FlatPrice(prices[name]["input"], prices[name]["output"], source)

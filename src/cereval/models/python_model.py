@@ -78,7 +78,6 @@ def open_python(
     connections: int = 32,
     settings: Settings | None = None,
 ) -> PythonModel:
-    """Open a function, or the one that `module:function` or `file.py:function` names."""
     name = f"python:{name_of(function)}"
     settings = settings or Settings()
     if settings.temperature or settings.max_tokens or settings.extra:

@@ -62,7 +62,6 @@ class ScriptedModel:
         return max((question for question in self.key if question in prompt), key=len, default=None)
 
     def draw(self, purpose: str, prompt: str) -> float:
-        """Return a number in [0, 1) that seed, purpose and prompt decide."""
         data = f"{self.seed}|{purpose}|{prompt}".encode("utf-8", "surrogatepass")
         return int.from_bytes(hashlib.blake2b(data, digest_size=6).digest()) / 2**48
 

@@ -46,7 +46,6 @@ class Speed:
     answers: deque[float] = field(default_factory=lambda: deque(maxlen=50))
 
     def turn(self, now: float) -> float:
-        """Take a turn; return the seconds until it comes."""
         if self.rate is None:
             return 0.0
         at = max(now, self.next_at)
@@ -70,7 +69,6 @@ class Speed:
         self.rate = max(SLOWER * (taken if self.rate is None else min(taken, self.rate)), SLOWEST * taken)
 
     def note_limits(self, headers: Mapping[str, str]) -> None:
-        """Take over what an answer says of the limits."""
         found = [
             rate
             for kind in KINDS

@@ -8,8 +8,8 @@ from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from cereval.arrays import Floats, Ints
 from cereval.errors import InvalidInput
 from cereval.forecasts.partition import Grouping, NearestNeighbourPartition
 from cereval.methods.base import NO_DRAWS, Draws, Method, Setting, Target
@@ -23,9 +23,6 @@ from cereval.stats.paper_bounds import (
     hoeffding,
     worst_variance,
 )
-
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 
 
 class PrintedMethod(Method):
@@ -57,7 +54,7 @@ class PrintedMethod(Method):
         self._low = self._high = 0.0
 
     @cached_property
-    def _order(self) -> Integers:
+    def _order(self) -> Ints:
         """The items in random order, those of a log that need not be checked first."""
         rng = generator("order of the paper's methods", self.setting.seed)
         return draw_order(rng, self.size, () if self.check else self.log)
@@ -251,7 +248,7 @@ class Oracle(GroupedMethod):
         self.groups = Grouping.empty(setting.pool.groups)
 
     @cached_property
-    def _members(self) -> list[Integers]:
+    def _members(self) -> list[Ints]:
         labels = self.groups.labels[self._order]
         return [self._order[labels == group] for group in range(len(self.groups.sizes))]
 

@@ -37,8 +37,6 @@ class EvaluationInterrupted(KeyboardInterrupt):
 
 
 class Asked(SessionSettings, total=False):
-    """Name the keywords that `evaluate` hands to its `Session`."""
-
     goal: Goal | None
 
 
@@ -114,7 +112,6 @@ class _Evaluation:
         return not (self.session.done or self.stopping)
 
     def ask(self) -> list[Draw]:
-        """Ask for as many draws as keep the calls made beyond those needed at `connections` or fewer."""
         room = self.connections - (self._asked - self.session.n_evaluated)
         draws = self.session.ask(room) if room > 0 else []
         self._asked += len(draws)
@@ -196,7 +193,6 @@ class _Evaluation:
     # -- what came of it -----------------------------------------------------------------------------------
 
     def outcome(self) -> Result:
-        """Return the result of a session that ended by itself; anything else was a Ctrl-C."""
         if not self.session.done:
             raise EvaluationInterrupted(self.result())
         return self.result()
@@ -212,7 +208,6 @@ class _Evaluation:
         return replace(result, notes=(*result.notes, note))
 
     def _first_error(self) -> str:
-        """Return the first error in draw order, so that it does not depend on timing."""
         draw, error = self._errors[min(self._errors)]
         message = " ".join(str(error).split())[:200]
         return f"the first error, at item {draw.item}: {type(error).__name__}: {message}"

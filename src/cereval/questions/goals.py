@@ -6,13 +6,14 @@ in a spec, its fields are the parameters.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
 from msgspec import NODEFAULT, Struct, to_builtins
 from msgspec.structs import fields, force_setattr
 
 from cereval.errors import InvalidInput
+from cereval.forms import OpenShare, ShareBelowOne
 from cereval.methods.base import Aim
 from cereval.questions import all_goals, goal_name, kind_for
 from cereval.text import did_you_mean
@@ -29,13 +30,21 @@ in, their sum is correctly rounded (`math.fsum`), and each score's own rounding 
 
 
 class Goal(Struct, frozen=True, forbid_unknown_fields=True, tag_field="goal"):
-    """Say what a run works towards; goals check their parameters (`_set` in `__post_init__`).
+    """Say what a run works towards; its shares are checked when it is made.
 
     The goals of tasks and rankings have what their sessions need in place of `aim`.
     """
 
     decides: ClassVar[bool] = True
     """Whether there is an answer to be found; else the question is how much."""
+    called: ClassVar[Mapping[str, str]] = {}
+    """What users call a parameter, where that is not its name."""
+
+    def __post_init__(self) -> None:
+        for one in fields(type(self)):
+            value, check = getattr(self, one.name), _CHECKS.get(one.type)
+            if check is not None and (value is not None or one.type in (OpenShare, ShareBelowOne)):
+                self._set(**{one.name: check(self.called.get(one.name, one.name), value)})
 
     @property
     def words(self) -> str:
@@ -106,7 +115,7 @@ def in_words(spec: Mapping[str, Any]) -> str:
     """Say what a goal asks, from its spec.
 
     >>> in_words({"goal": "estimate", "eps": 0.02}), in_words({"goal": "threshold", "value": 0.8})
-    ('within 2%', 'at least 80%?')
+    ('within 2%', 'at least 80%')
     >>> in_words({"goal": "sign", "tie": 0.02}), in_words({"goal": "macro", "eps": 0.01, "each": 0.05})
     ('which is better, or within 2%', 'macro mean within 1%, every task within 5%')
     """
@@ -131,6 +140,13 @@ def zero_or_in_unit_interval(field: str, value: object) -> float:
         return in_open_unit_interval(field, value)
     except InvalidInput:
         raise InvalidInput(field, "a number in [0, 1)", value) from None
+
+
+_CHECKS: Mapping[Any, Callable[[str, object], float]] = {
+    OpenShare: in_open_unit_interval,
+    OpenShare | None: in_open_unit_interval,
+    ShareBelowOne: zero_or_in_unit_interval,
+}
 
 
 def checked_confidence(value: object) -> float:

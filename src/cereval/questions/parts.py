@@ -17,8 +17,6 @@ from cereval.records import Certified, Draw, Stopped
 
 @dataclass(frozen=True, slots=True)
 class PartGoal:
-    """Hold what a plan says that the answers are for."""
-
     stated: Mapping[str, Any]
 
     @property
@@ -31,8 +29,6 @@ class PartGoal:
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class PartResult(Certified):
-    """Hold what a model has answered as part of a larger run: counts and a plain mean, nothing certified."""
-
     mean: Share | None
 
     def answer(self) -> str:

@@ -9,16 +9,17 @@ from math import isnan
 from typing import Any, TypedDict, TypeVar, Unpack
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from cereval.arrays import Floats, Ints
 from cereval.errors import InvalidInput
 from cereval.forecasts.pool import numbers
 from cereval.questions import kind_for, kind_named
 from cereval.questions.goals import Goal
 from cereval.questions.growing.session import Growing, GrowingResult
 from cereval.questions.session import AskTell, tell, whole
+from cereval.randomness import generator
 
-Floats = NDArray[np.float64]
 S = TypeVar("S", bound=AskTell)
 
 BY_ITEM = ("texts", "embeddings", "history", "weights", "groups")
@@ -26,8 +27,6 @@ BY_ITEM = ("texts", "embeddings", "history", "weights", "groups")
 
 
 class SessionSettings(TypedDict, total=False):
-    """Name the keywords that are handed to a session; which of them it takes depends on the goal."""
-
     confidence: float
     method: str
     target: str
@@ -53,9 +52,10 @@ def replay(
     """Say what an evaluation would have cost: recorded scores, drawn as if they were asked.
 
     scores: one number in [0, 1] for each item; for a goal about several candidates a column for each (a table, a data
-    frame or a dict of lists). An item that lacks a score (NaN) is not part of the pool. groups: the task of each item,
-    for goals of tasks. versions: of data that grew, how many of the items each version had. Further keywords are those
-    of the session of the goal's kind. `batch` draws are in flight at a time; the result does not depend on it.
+    frame or a dict of lists). With target="expected" they are rates of right answers, and every answer is tossed. An
+    item that lacks a score (NaN) is not part of the pool. groups: the task of each item, for goals of tasks. versions:
+    of data that grew, how many of the items each version had. Further keywords are those of the session of the goal's
+    kind. `batch` draws are in flight at a time; the result does not depend on it.
 
     >>> from cereval.questions.compare.goal import Sign
     >>> from cereval.questions.mean.goal import Estimate
@@ -112,24 +112,32 @@ def _replayed_versions(table: Floats, versions: Sequence[int], batch: int, **ask
 def drive(session: S, scores: Floats, batch: int = 1, watch: Callable[[S], None] | None = None) -> Any:
     """Answer a session's questions from recorded scores (items, or items x models; NaN: the call fails).
 
-    watch: called after every result. Returns the session's result.
+    Where answers are to be fresh (target expected) a score is the rate of right answers, and each answer a toss. watch:
+    called after every result. Returns the session's result.
     """
+    again = getattr(session, "target", "") == "expected"
     count = whole("batch", batch, 1)
     table = scores[:, None] if scores.ndim == 1 else scores
     while not session.done:
         for draw in session.ask(count):
             found = table[draw.item, list(draw.models)].tolist()
+            if again:
+                found = _tossed(found, session.seed, draw.index)
             tell(session, draw, tuple(None if isnan(score) else score for score in found))
             if watch is not None:
                 watch(session)
     return session.result()
 
 
+def _tossed(rates: list[float], seed: int, index: int) -> list[float]:
+    tosses = generator("answers to recorded questions", seed, index).random(len(rates))
+    return [rate if isnan(rate) else float(toss < rate) for toss, rate in zip(tosses, rates, strict=True)]
+
+
 # -- tables of scores -------------------------------------------------------------------------------------------------
 
 
 def checked_scores(scores: ArrayLike) -> Floats:
-    """Return one number in [0, 1], or NaN, for each item."""
     try:
         values = numbers(scores)
     except (TypeError, ValueError) as error:
@@ -145,7 +153,6 @@ def checked_scores(scores: ArrayLike) -> Floats:
 
 
 def columns_of(scores: ArrayLike | Mapping[str, ArrayLike]) -> dict[str, ArrayLike]:
-    """Return a table's columns by name: those of a data frame or a dict, else numbers."""
     if isinstance(scores, Mapping):
         return {str(name): column for name, column in scores.items()}
     table: Any = np.asarray(scores)
@@ -157,7 +164,6 @@ def columns_of(scores: ArrayLike | Mapping[str, ArrayLike]) -> dict[str, ArrayLi
 
 
 def stacked(columns: Mapping[str, ArrayLike]) -> Floats:
-    """Return the scores of models, by name, as columns of the same items."""
     tables = {name: checked_scores(scores) for name, scores in columns.items()}
     first, *others = columns
     for name in others:
@@ -186,7 +192,7 @@ def check_same_order(field: str, scores: Any, others: Any) -> None:
             raise InvalidInput(field, f"in the order of the others (row {row} is {there_now!r} there)", here)
 
 
-def kept_rows(field: str, values: Any, size: int, kept: NDArray[np.int64], scores: Any = None) -> Any:
+def kept_rows(field: str, values: Any, size: int, kept: Ints, scores: Any = None) -> Any:
     """Return the rows of a table that are part of the pool; refuse one of another size, or order than the scores."""
     if values is None:
         return None

@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from cereval.errors import InvalidInput, Misuse
+from cereval.forms import Count
 from cereval.methods.base import Aim, Method
 from cereval.plan import MOST_ITEMS
 from cereval.questions.goals import checked_confidence, checked_goal
@@ -45,12 +46,12 @@ class Change:
     from here on (`Method.open_round`); goal, budget and horizon stay.
     """
 
-    consumed: int
-    drawn: int
+    consumed: Count
+    drawn: Count
     goal: Mapping[str, Any]
-    max_calls: int | None = None
-    horizon: int | None = None
-    round: int | None = None
+    max_calls: Count | None = None
+    horizon: Count | None = None
+    round: Count | None = None
 
     def as_dict(self) -> dict[str, Any]:
         rare = ("horizon", "round")
@@ -447,12 +448,6 @@ class MethodSession(AskTell):
     def step(self) -> Step | None:
         interval = self.interval
         return Step(self.n_evaluated, self.estimate, interval.lower, interval.upper)
-
-
-def check_engine(field: str, engine: object) -> None:
-    """Refuse what another engine made: its draws and bets would be others here."""
-    if engine != ENGINE or isinstance(engine, bool):
-        raise InvalidInput(f"engine of the {field}", f"{ENGINE}, as in this version", engine)
 
 
 def first_of(log: Mapping[int, Draw]) -> list[Draw]:

@@ -167,7 +167,6 @@ def contents(story: Story, more: Sequence[Section] = ()) -> dict[str, Any]:
 
 
 def styled(template: str, **values: Any) -> str:
-    """Render a template of a page of its own, in the style of all."""
     page = environment().get_template(template).render(style=Markup(_file("page.css")), **values)
     return f"{page.strip()}\n"
 
@@ -382,23 +381,16 @@ def differing(story: Story) -> str:
     there = (story.certificate or {}).get("result", {})
     if not isinstance(there, Mapping):
         return f"result {shown(there)}"
-    return ", ".join(
-        f"{name} {_short(there[name])}"
-        for name, here in story.result.as_dict().items()
-        if isinstance(here, int | float) and name in there and not _is_same(here, there[name])
-    )
-
-
-def _is_same(here: float, there: Any) -> bool:
-    return isinstance(there, int | float) and here - SAME <= there <= here + SAME
-
-
-def _short(value: Any) -> str:
-    return f"{value:.6g}" if isinstance(value, float) else shown(value)
+    differing = []
+    for name, here in story.result.as_dict().items():
+        if isinstance(here, int | float) and name in there:
+            said = there[name]
+            if not (isinstance(said, int | float) and here - SAME <= said <= here + SAME):
+                differing.append(f"{name} {said:.6g}" if isinstance(said, float) else f"{name} {shown(said)}")
+    return ", ".join(differing)
 
 
 def settings(story: Story) -> Rows:
-    """Return what the result says of itself, what it depends on, and its notes, one row each."""
     rows = {name.capitalize(): value for name, value in story.result.rows()} | dict(story.settings)
     return [*rows.items(), *(("Note", note) for note in story.result.notes)]
 

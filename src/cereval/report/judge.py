@@ -17,8 +17,8 @@ from typing import Any
 
 import numpy as np
 from markupsafe import Markup
-from numpy.typing import NDArray
 
+from cereval.arrays import Bools, Floats, Ints
 from cereval.errors import InvalidInput, Misuse
 from cereval.methods.certified import CertifiedMethod
 from cereval.methods.tasks import Follower
@@ -27,9 +27,9 @@ from cereval.questions.session import AskTell, tell
 from cereval.records import Draw, Interval, Part, Scored, Table
 from cereval.report import Section, said
 from cereval.report.story import Story
-from cereval.runner.items import stored_items
+from cereval.runner.finding import stored_items
 from cereval.runner.people import judge_plan
-from cereval.runner.recall import whole_plan
+from cereval.runner.resume import whole_plan
 from cereval.runner.start import Start, start
 from cereval.scorers import named
 from cereval.scorers.judge import BOTH, Prefer
@@ -117,7 +117,6 @@ def try_judge(store: Store, run: str, mark: float = PASS_MARK) -> Trial:
 
 
 def judge_sections(store: Store, story: Story) -> list[Section]:
-    """Return what the page of a run that people label says of its judge."""
     plan, result = story.plan, story.result
     if plan is None or plan.kind != "estimate" or plan.target != "benchmark" or not result.n_evaluated:
         return []
@@ -132,7 +131,6 @@ def judge_sections(store: Store, story: Story) -> list[Section]:
 
 
 def _verdicts(store: Store, plan: Plan, graded: Plan, mark: float) -> Trial:
-    """Compare the judge's grades, which it gave to all answers, with the labels of people."""
     if graded.run_id not in plan.history:
         raise Misuse(f"the judge of run {plan.run_id} has graded nothing yet")
     grades, lengths = np.full(plan.n_items, np.nan), np.zeros(plan.n_items)
@@ -151,9 +149,7 @@ def _verdicts(store: Store, plan: Plan, graded: Plan, mark: float) -> Trial:
     return Trial(plan.run_id, ", ".join(plan.judges), plan.confidence, asked, len(known), parts, notes)
 
 
-def verdict_games(
-    is_right: NDArray[np.bool_], lengths: NDArray[np.float64], known: NDArray[np.int64], delta: float
-) -> list[Game]:
+def verdict_games(is_right: Bools, lengths: Floats, known: Ints, delta: float) -> list[Game]:
     """Open the games behind the measures. is_right, lengths: the judge's verdict on every answer, and the answer's
     length; known: which answers it has graded."""
     is_long = lengths > median(lengths[known].tolist())
@@ -162,7 +158,7 @@ def verdict_games(
     return [Game(group, share * delta, _label) for group, share in zip(groups, shares, strict=True)]
 
 
-def verdict_parts(games: Sequence[Game], is_right: NDArray[np.bool_]) -> tuple[Part, ...]:
+def verdict_parts(games: Sequence[Game], is_right: Bools) -> tuple[Part, ...]:
     right, wrong, long, short = (game.share() for game in games)
     parts = measures(right, wrong)
     if not (long.size and short.size):
@@ -183,7 +179,6 @@ def _difference(name: str, judge: float, first: Share, second: Share) -> Part:
 
 
 def _order(store: Store, plan: Plan) -> Trial:
-    """Compare what a judge said of the same pair in both orders."""
     name, settings = named(plan.scorer["spec"])
     if name != Prefer.name or not settings.get("both_orders"):
         wanted = "a run with --scorer people and --judge, or --scorer prefer:both_orders"
@@ -234,7 +229,7 @@ class Game:
     value: gives it for an item and the score that the run took for it.
     """
 
-    def __init__(self, items: NDArray[np.int64], delta: float, value: Callable[[int, float], float]) -> None:
+    def __init__(self, items: Ints, delta: float, value: Callable[[int, float], float]) -> None:
         self.items, self.size, self.value = items, len(items), value
         self.members = frozenset(items.tolist())
         self.follower = Follower(items, delta) if len(items) else None

@@ -9,15 +9,15 @@ from statistics import fmean, variance
 from typing import Any, NamedTuple, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 
+from cereval.arrays import Floats
 from cereval.datasets.base import Item
 from cereval.methods.certified import CertifiedMethod
 from cereval.plan import Plan
 from cereval.questions.base import Kind
 from cereval.questions.session import AskTell, tell
 from cereval.records import Certified, Draw, Rows, Scored, Step, Stopped
-from cereval.runner.items import stored_items
+from cereval.runner.finding import stored_items
 from cereval.runner.samples import Samples, unpacked
 from cereval.runner.start import Start, doubts, newest_certificate, served_by, start
 from cereval.store.base import Answer, Run, Store
@@ -70,7 +70,6 @@ def read_story(store: Store, run_id: str) -> Story:
 
 
 def replayed_run(plan: Plan, items: Sequence[Item], store: Store) -> tuple[Start, Watch]:
-    """Replay what the store has of a run, and watch it being told."""
     watch = Watch(tuple(item.category or NO_CATEGORY for item in items))
     begun = start(plan, items, store, reading=True, teller=watch.tell)
     watch.begin(begun.session)
@@ -136,7 +135,6 @@ def _asked(begun: Start, items: Sequence[Item], store: Store) -> tuple[Asked, ..
 
 
 def _readable(answer: Answer, begun: Start) -> Answer:
-    """Return an answer as a page shows it: several to one question below one another."""
     if Samples.of(begun.plan.scorer).count == 1:
         return answer
     texts = [f"[{one.detail or one.score}] {one.text}" for one in unpacked(answer)]
@@ -184,7 +182,7 @@ class Watch:
             self.uneven |= uneven_categories(method.tally.outlook.weights, self.categories)
 
 
-def uneven_categories(weights: NDArray[np.float64], categories: Sequence[str]) -> set[str]:
+def uneven_categories(weights: Floats, categories: Sequence[str]) -> set[str]:
     """Return the categories whose open items (weight > 0) do not all have the same draw weight.
 
     >>> sorted(uneven_categories(np.array([1.0, 2.0, 3.0, 0.0, 3.0]), list("aabbb")))
@@ -274,7 +272,6 @@ def _result_settings(result: Certified) -> Rows:
 
 
 def _flat(values: Mapping[str, Any]) -> str:
-    """Return a mapping as `name: value` pairs, empty ones left out."""
     pairs = [(key, value) for key, value in values.items() if value not in (None, "", (), [], {})]
     return ", ".join(
         _flat(value) if isinstance(value, Mapping) else f"{key}: {_plain(value)}" for key, value in pairs

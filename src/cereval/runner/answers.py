@@ -17,7 +17,7 @@ from cereval.files import whole_file
 from cereval.plan import Plan
 from cereval.questions import kind_of
 from cereval.runner.candidates import prompt_of
-from cereval.runner.items import items_of
+from cereval.runner.finding import items_of
 from cereval.runner.samples import Samples, unpacked
 from cereval.store.base import Answer, Store
 from cereval.text import harmless_cell
@@ -47,7 +47,6 @@ MOST_DATA = 4
 
 
 def answer_rows(store: Store, *run_ids: str) -> Iterator[dict[str, Any]]:
-    """Give every answer of runs as a row, model by model in the order of their draws."""
     questions = lru_cache(MOST_DATA)(partial(_questions, store))
     for run_id in run_ids:
         run = store.run(run_id)
@@ -62,7 +61,6 @@ def answer_rows(store: Store, *run_ids: str) -> Iterator[dict[str, Any]]:
 
 
 def _questions(store: Store, data_hash: str, candidate: str) -> Callable[[int], dict[str, Any]]:
-    """Return what a row says of the item with a number, as a candidate is asked it."""
     items = items_of(data_hash, store, "the answers")
     asked = prompt_of(json.loads(candidate))
 

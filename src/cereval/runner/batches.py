@@ -39,8 +39,6 @@ SETTLE_S = 120.0
 
 @dataclass(slots=True, eq=False)
 class Batch:
-    """An order that is being followed."""
-
     order: Order
     requests: Mapping[str, dict[str, Any]] = field(default_factory=dict)
     """Of an order of this process; empty for one that an earlier process has placed."""
@@ -52,8 +50,6 @@ class Batch:
 
 @dataclass(slots=True, eq=False)
 class Asked:
-    """A question that waits for the next order."""
-
     request: dict[str, Any]
     batch: asyncio.Future[Batch]
 
@@ -281,7 +277,6 @@ def in_orders(waiting: Mapping[str, Asked]) -> Iterator[list[str]]:
 
 
 def orders_of(store: Store, run_id: str) -> list[Order]:
-    """Return the orders of a run as its store has them, oldest first."""
     found: dict[str, Order] = {}
     for event in store.events(run_id):
         if event["status"] == BATCH:
@@ -302,8 +297,6 @@ def orders_of(store: Store, run_id: str) -> list[Order]:
 
 @dataclass(frozen=True, slots=True)
 class Sender:
-    """Order the answers of all candidates of a run."""
-
     desks: Sequence[Desk]
     notices: list[str]
 
@@ -343,7 +336,6 @@ def open_sender(executor: Executor, run_ids: Sequence[str], store: Store) -> tup
 
 
 def takes_batches(model: Model) -> bool:
-    """Tell whether a model's provider is known to take batches, or to be a server that may."""
     return isinstance(model, OpenAIModel) and model.provider in (*OPENAI_STYLE, "anthropic")
 
 

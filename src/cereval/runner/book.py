@@ -25,8 +25,7 @@ from cereval.questions import kind_of
 from cereval.records import Draw
 from cereval.runner.candidates import OUTSIDE, RUN, Functions, named_by_candidate, open_candidate, prompt_of
 from cereval.runner.executor import Around, Counted, scored
-from cereval.runner.finding import data_sharing, places, run_ids
-from cereval.runner.items import item_from, stored_items
+from cereval.runner.finding import data_sharing, places, run_ids, stored_items
 from cereval.runner.samples import Samples
 from cereval.runner.trust import require
 from cereval.scorers.base import Scorer
@@ -59,8 +58,6 @@ def age_in_seconds(text: str, flag: str = "--max-age") -> float:
 
 @dataclass(slots=True)
 class WithBook(Around):
-    """Answer draws from the book first, then by the executor behind it."""
-
     items: Sequence[Item]
     scorers: Sequence[Scorer]
     books: Sequence[Mapping[int, KeptAnswer]]
@@ -74,7 +71,6 @@ class WithBook(Around):
         return await self._kept(found, draw, model, place)
 
     async def _kept(self, found: KeptAnswer, draw: Draw, model: int, place: int) -> Answer:
-        """Return the earlier answer; scored anew, unless the very same scorer has."""
         told = _payer(found)
         if found.same_scorer:
             return as_told(found, place)
@@ -126,7 +122,6 @@ def answers_of_run(
 
 
 def _answering_runs(plan: Plan, data_hash: str, store: Store) -> list[Plan]:
-    """Return the other runs on a data set that keep answers of one model each."""
     own = set(run_ids(plan))
     found = []
     for run_id, values in store.plans(data_hash):
@@ -164,7 +159,7 @@ def _kept(
             number = int(numbers[one.item])
             if number >= 0 and one.item not in twins:
                 # A template may show more than makes a question: only the answer to the same words is one.
-                item = item_from(theirs[one.item])
+                item = Item.from_dict(theirs[one.item])
                 twins[one.item] = item if prompt.messages(item) == prompt.messages(items[number]) else None
             twin = twins.get(one.item)
             if twin is not None and ("cluster" not in plan.scorer or alike[one.run_id]):
@@ -236,7 +231,6 @@ def _has_baseline(plan: Mapping[str, Any]) -> bool:
 
 
 def _is_of_one_candidate(plan: Mapping[str, Any]) -> bool:
-    """Tell whether a run's answers are those of one candidate, given in that run."""
     candidates = list(plan.get("candidates") or ())
     if plan.get("format") != PLAN_FORMAT or len(candidates) != 1 or "run" in candidates[0]:
         return False
@@ -308,7 +302,6 @@ def names_runs(settings: Settings) -> bool:
 
 
 def read_run(wanted: str, url: str | None) -> DataSet:
-    """Return the questions of a run, as they were when it began."""
     with opened_store(url, reading=True) as store:
         plan = Plan.from_dict(store.run(wanted).plan)
         return DataSet(plan.data_name, stored_items(plan, store), plan.data_hash)
@@ -316,8 +309,6 @@ def read_run(wanted: str, url: str | None) -> DataSet:
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """Hold the candidates that answer as in earlier runs, by their places, and what is left to compare."""
-
     settings: Settings
     specs: dict[int, CandidateSpec]
     data: DataSet

@@ -19,7 +19,6 @@ from cereval.models.prices import FlatPrice
 from cereval.models.python_model import open_python
 from cereval.models.scripted import GivenModel, field_of, is_given
 from cereval.plan import CandidateSpec, Plan, candidate_digest
-from cereval.runner.items import item_from
 from cereval.runner.trust import Named, named_by_model
 from cereval.settings import Candidate
 from cereval.text import did_you_mean
@@ -55,7 +54,9 @@ def describe_candidates(
     digests = [candidate_digest(spec) for spec in specs]
     for number, digest in enumerate(digests):
         if digest in digests[:number]:
-            wanted = "different: another model, prompt, address or setting for each"
+            wanted = (
+                "different: another model, prompt, address or setting for each, such as --system given twice"
+            )
             raise InvalidInput("candidates", wanted, specs[number]["model"])
     for spec, name in zip(specs, name_candidates(candidates), strict=True):
         spec["name"] = name
@@ -121,7 +122,6 @@ def _choose(choose: str | None, scorer: str, items: Sequence[Item]) -> bool:
 
 
 def _answer_schema(path: str | None) -> dict[str, Any]:
-    """Return the field of a request that asks for answers of a JSON schema."""
     if path is None:
         return {}
     schema = {"name": Path(path).stem, "strict": True, "schema": read_json(Path(path))}
@@ -149,7 +149,6 @@ def _refuse_useless_address(candidates: Sequence[Candidate]) -> None:
 
 
 def text_of(value: str | None) -> str | None:
-    """Return a text, or the content of the file that `@FILE` names."""
     if value is None or not value.startswith("@"):
         return value
     return read_text(Path(value[1:]))
@@ -217,7 +216,9 @@ def _shown_value(candidate: Candidate, option: str) -> str:
 
 def prompt_of(spec: CandidateSpec) -> Prompt:
     prompt = spec["prompt"]
-    return Prompt(prompt["template"], prompt["system"], tuple(item_from(row) for row in prompt["examples"]))
+    return Prompt(
+        prompt["template"], prompt["system"], tuple(Item.from_dict(row) for row in prompt["examples"])
+    )
 
 
 def is_asked_outside(plan: Plan) -> bool:
@@ -286,7 +287,6 @@ def price_of(values: Mapping[str, Any], whose: str = "") -> FlatPrice | None:
 
 
 def _answer_key(items: Sequence[Item]) -> dict[str, str]:
-    """Return the right answers by the questions' texts."""
     return {item.text: item.answer for item in items if item.answer is not None}
 
 

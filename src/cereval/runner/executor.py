@@ -18,7 +18,6 @@ from cereval.models.python_model import PythonModel
 from cereval.models.scripted import GivenModel
 from cereval.plan import Plan
 from cereval.records import Draw
-from cereval.runner.items import item_from
 from cereval.runner.progress import other_model_warning
 from cereval.runner.samples import Samples, packed
 from cereval.scorers.base import Scorer, ScoringFailure, score_answer
@@ -79,13 +78,10 @@ class Executor(Protocol):
 
 @dataclass(slots=True)
 class Around:
-    """Answer draws with the help of another executor."""
-
     inner: Executor
 
     @property
     def asks(self) -> bool:
-        """Tell whether there is somebody to ask."""
         return getattr(self.inner, "asks", True)
 
     def answered_before(self, model: int) -> None:
@@ -99,8 +95,6 @@ class Around:
 
 
 class Sender(Protocol):
-    """Send what is asked in rounds."""
-
     @property
     def sent(self) -> int:
         """Return how many were sent before, by whichever process."""
@@ -352,7 +346,7 @@ def questions_of(plan: Plan, items: Sequence[Item]) -> Sequence[Item]:
     """Return the questions behind the items of a plan: those of all clusters, or the items themselves."""
     if "cluster" not in plan.scorer:
         return items
-    return [item_from(row) for item in items for row in item.metadata[MEMBERS]]
+    return [Item.from_dict(row) for item in items for row in item.metadata[MEMBERS]]
 
 
 @dataclass(slots=True)

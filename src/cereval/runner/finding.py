@@ -1,4 +1,4 @@
-"""Find earlier runs in the store: the one that a request goes on with, and those whose answers it learns from.
+"""Find in the store the questions of a run, the run that a request goes on with, and those that it learns from.
 
 Items are found by their content, in whatever file they were asked from: a run on another version of a data set knows
 the questions that both have; edited and new ones lose only themselves.
@@ -11,9 +11,9 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from cereval.datasets.base import Item
+from cereval.arrays import Floats, Ints
+from cereval.datasets.base import Item, content_hash
 from cereval.errors import StoreError
 from cereval.forecasts.pool import content_keys
 from cereval.methods.registry import MOST_FORECAST
@@ -24,6 +24,22 @@ from cereval.store.base import AT_WORK, ENDED, Run, Store, moment
 
 LEAST_SHARED = 10
 """Questions that other data must share for its runs to be history: a few common ones teach nothing."""
+
+
+def stored_items(plan: Plan, store: Store) -> Sequence[Item]:
+    return items_of(plan.data_hash, store, f"run {plan.run_id}")
+
+
+def items_of(data_hash: str, store: Store, whose: str) -> Sequence[Item]:
+    items = kept_items(data_hash, store)
+    if content_hash(items) != data_hash:
+        raise StoreError(f"the items of {whose} in the store were changed; start a new run")
+    return items
+
+
+def kept_items(data_hash: str, store: Store) -> tuple[Item, ...]:
+    """Return the items that stand under a hash, whether or not they still have it."""
+    return tuple(map(Item.from_dict, store.items(data_hash)))
 
 
 def past_of(plan: Plan, items: Sequence[Item], store: Store) -> Mapping[str, int]:
@@ -49,7 +65,6 @@ def data_sharing(plan: Plan, items: Sequence[Item], store: Store, least: int = 1
 
 
 def keys_of(items: Sequence[Item]) -> list[str]:
-    """Return the items' keys, by which other data sets are searched."""
     return content_keys(item.as_dict() for item in items)
 
 
@@ -72,27 +87,27 @@ def same_model(stored: str, model: str) -> bool:
     return model in (stored, stored.rpartition("/")[2])
 
 
-def past_table(plan: Plan, items: Sequence[Item], store: Store) -> NDArray[np.float64]:
+def past_table(plan: Plan, items: Sequence[Item], store: Store) -> Floats:
     """Items x the runs of a plan's history, by run id; NaN where one was not asked."""
     columns = {run: number for number, run in enumerate(sorted(plan.history))}
     data = dict.fromkeys(columns, plan.data_hash) | dict(store.data_of(columns))
     table = np.full((plan.n_items, len(columns)), np.nan)
     for data_hash in dict.fromkeys(data[run] for run in columns):
         cutoffs = {run: plan.history[run] for run in columns if data[run] == data_hash}
-        past = store.past_scores(data_hash, cutoffs=cutoffs)
+        past = store.past_scores(data_hash, cutoffs)
         known = places(plan, items, data_hash, store)
         if len(past.items) and not 0 <= int(past.items.min()) <= int(past.items.max()) < len(known):
             raise StoreError(
                 f"an earlier run drew items that its data {data_hash} does not have in the store"
             )
         rows = known[past.items]
-        numbers = np.array([columns[run] for run in past.runs], dtype=np.int64)[past.columns]
+        numbers = np.array([columns[run] for run in cutoffs], dtype=np.int64)[past.columns]
         there = rows >= 0
         table[rows[there], numbers[there]] = past.values[there]
     return table
 
 
-def places(plan: Plan, items: Sequence[Item], data_hash: str, store: Store) -> NDArray[np.int64]:
+def places(plan: Plan, items: Sequence[Item], data_hash: str, store: Store) -> Ints:
     """For each item of a data set in the store its number among the plan's items, -1 where they do not have it."""
     if data_hash == plan.data_hash:
         return np.arange(plan.n_items)
@@ -108,7 +123,6 @@ END_OF_TIME = "9999"
 
 
 def run_ids(plan: Plan) -> tuple[str, ...]:
-    """Return the run and its parts, each once."""
     return tuple(dict.fromkeys([plan.run_id, *(part.run_id for part in kind_of(plan).parts(plan))]))
 
 
@@ -145,7 +159,6 @@ def planned(
 
 
 def _informed(plan: Plan, items: Sequence[Item], past: Mapping[str, int]) -> Plan:
-    """Return a plan that names what is known of its items: their categories, and the past of other runs."""
     kind = kind_of(plan)
     names = ["groups"] if _groups(kind, plan, items) is not None else []
     names += ["history"] if past else []
@@ -183,7 +196,6 @@ def earlier_runs(plan: Plan, store: Store) -> list[Plan]:
 
 
 def learns(plan: Plan) -> bool:
-    """Tell whether the method looks at side information: for the others none is gathered."""
     if plan.tasks or plan.method in ("active", "memory", "partition", "oracle", "cer-eval", "pairs"):
         return True
     return plan.method == "auto" and forecasts_pay(plan)

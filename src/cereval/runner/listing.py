@@ -17,7 +17,6 @@ NUMBERS = ("estimate", "lower", "upper")
 
 
 def listed(store: Store) -> list[dict[str, Any]]:
-    """Give the facts of every run, oldest first."""
     by_id = {run.run_id: replace(run, summary=summary_of(run, store)) for run in store.runs()}
     names = candidate_names(list(by_id.values()))
     return [facts_of(run, by_id) | {"candidate": names[run.run_id]} for run in by_id.values()]
@@ -50,7 +49,6 @@ def _full_name(spec: CandidateSpec, plan: Plan, varying: Mapping[str, set[str]])
 
 
 def candidate_words(spec: CandidateSpec) -> str:
-    """Say in a line what a candidate is: its model, and what it is asked with."""
     own = {what: _short(value) for what, value in _own_features(spec).items() if what != "code"}
     return ", ".join([spec["model"], *(f"{what} {value}" for what, value in own.items() if value)])
 
@@ -89,7 +87,6 @@ def _own_features(spec: CandidateSpec) -> dict[str, Any]:
 
 
 def _short(value: Any) -> str:
-    """Return a value in one short line: texts that begin alike are told apart by their ends."""
     return "" if value is None else shortened(" ".join(str(value).split()), SHOWN)
 
 
@@ -105,7 +102,6 @@ def summary_of(run: Run, store: Store) -> Mapping[str, Any]:
 
 
 def facts_of(run: Run, by_id: Mapping[str, Run]) -> dict[str, Any]:
-    """Gather what lists show of a run; `by_id` has the runs that keep the answers of its models."""
     kind, plan = kind_of(run.plan), Plan.from_dict(run.plan)
     apart = kind.parts(plan)
     # The usual case first: hashing a thousand plans to find a thousand runs would take longer than all the rest.
@@ -134,12 +130,10 @@ def facts_of(run: Run, by_id: Mapping[str, Run]) -> dict[str, Any]:
 
 
 def _goal_words(run: Run, summary: Mapping[str, Any]) -> str:
-    """Name the goal of a run: the last one, where it was changed on the way."""
     return str(summary.get(GOAL_NOW) or kind_of(run.plan).goal_words(run.plan))
 
 
 def _counts(run: Run, parts: Sequence[Run]) -> Mapping[str, Any]:
-    """Give what was counted at the end of a run of several models, else what its parts have by now."""
     told = run.summary.get(TOGETHER)
     if isinstance(told, Mapping) and _are_counts(told):
         return told
@@ -158,7 +152,6 @@ def _are_counts(told: Mapping[str, Any]) -> bool:
 
 
 def failure_of(run: Run, store: Store) -> str:
-    """Say why a run could not go on the last time; nothing where it could."""
     events = [event["detail"] for event in store.events(run.run_id) if event["status"] == "failed"]
     return str(events[-1].get("error", "")) if run.status == "failed" and events else ""
 

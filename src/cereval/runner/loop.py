@@ -186,7 +186,6 @@ class Loop:
             await finished(asyncio.create_task(self._close(bookkeeper)))
 
     async def _close(self, bookkeeper: asyncio.Task[None]) -> None:
-        """Wait for the workers, then have the bookkeeper write what arrived last."""
         await asyncio.gather(*self._tasks, return_exceptions=True)
         self._closed = True
         self._post.ring()
@@ -350,7 +349,6 @@ class Loop:
         return bool(self._ready or self._dry) and not self._in_flight and not self._unbooked
 
     def _taken(self) -> Call | None:
-        """Take the next call: what the session asked for first, then what it will ask for."""
         if self._ready:
             return self._ready.popleft() if self._room() else None
         key = next(iter(self._spare), None)
@@ -565,7 +563,6 @@ class Window:
         self._at, self._size = -1, connections
 
     def wanted(self, session: AskTell, ready: int) -> int:  # noqa: ARG002
-        """Return how many further draws to decide now."""
         room = 2 * self.connections - ready
         return room if room >= self.connections else 0
 
@@ -577,7 +574,6 @@ class Window:
         return MOST_EARLY * self.connections - out
 
     def size(self, session: AskTell) -> int:
-        """Return how many draws may have been sent and not consumed."""
         at = session.n_evaluated
         if self._at < 0 or at >= self._at + self.connections // 2 or at < self._at:
             self._at, self._size = at, self.connections + self._ahead(session)
@@ -618,8 +614,6 @@ class Rounds(Window):
 
 
 class Bell:
-    """Wake everyone who waits."""
-
     def __init__(self) -> None:
         self._event = asyncio.Event()
 

@@ -25,7 +25,6 @@ from cereval.runner.book import as_told
 from cereval.runner.candidates import prompt_of
 from cereval.runner.executor import Around, EndOfAnswers, Executor
 from cereval.runner.finding import run_ids
-from cereval.runner.items import item_from
 from cereval.runner.loop import Loop
 from cereval.runner.prepare import Prepared, open_plan
 from cereval.runner.progress import Observer, Silent
@@ -46,7 +45,6 @@ JUDGED = "judged"
 
 
 def people_of(plan: Plan | Mapping[str, Any]) -> People | None:
-    """Give the people that score a plan; None where a program does."""
     scorer = plan.scorer if isinstance(plan, Plan) else plan.get("scorer")
     spec = scorer.get("spec") if isinstance(scorer, Mapping) else None
     if not isinstance(spec, Mapping) or spec.get("name") != People.name:
@@ -218,7 +216,7 @@ def rows_to_label(plan: Plan, store: Store, count: int) -> list[dict[str, Any]]:
     prompt = prompt_of(plan.candidates[0])
     rows = []
     for one in waiting[:count]:
-        item = item_from(one.item)
+        item = Item.from_dict(one.item)
         text = as_text(prompt.messages(item))
         shown = {"part": one.run_id, "draw": one.draw, "item": item.id, "prompt": text, "answer": one.text}
         rows.append({**shown, "expected": item.answer or "", "score": None, "rater": ""})
@@ -300,7 +298,6 @@ def is_told(begun: Start, items: Sequence[Item], row: Mapping[str, Any]) -> bool
 
 
 def why_nothing(begun: Start, store: Store) -> str:
-    """Say why no question can be handed out."""
     if begun.session.done:
         command = f"cereval resume {begun.plan.run_id}{begun.where}"
         return f"the run has ended ({begun.session.stopped}); `{command}` prints what it came to"

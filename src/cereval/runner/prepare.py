@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import copy
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import sqrt
 from pathlib import Path
@@ -159,7 +159,6 @@ def _chosen_scorer(settings: Settings, work: Prepared) -> list[str]:
 
 
 def _equal_prompts(work: Prepared) -> list[str]:
-    """Warn where a candidate is asked the same whatever the question."""
     some = questions_of(work.plan, work.items)[:FIRST]
     return [
         f"warning: {spec['name']} is asked the same whatever the question: its template has no placeholder such as "
@@ -183,7 +182,6 @@ def _clusters(settings: Settings, data: DataSet) -> DataSet:
 
 
 def read_data(settings: Settings) -> tuple[DataSet, tuple[Item, ...]]:
-    """Return the data of a question, and the worked examples that are taken out of it."""
     if settings.data[0].startswith(RUN):
         return read_run(settings.data[0].removeprefix(RUN), settings["store"]), ()
     if len(settings.data) > 1:
@@ -227,7 +225,6 @@ def _fields(settings: Settings) -> Fields:
 
 
 def make_plan(settings: Settings, data: DataSet, examples: Sequence[Item] = ()) -> Plan:
-    """Return the plan of a question, before anything is known of earlier runs."""
     scorer = describe_scorer(settings, data.items)
     candidates = describe_candidates(settings.candidates, examples, data.items, scorer_name(scorer["spec"]))
     plan = Plan(
@@ -262,7 +259,6 @@ def _usual_target(settings: Settings, candidates: Sequence[CandidateSpec], score
 
 
 def _knows_fresh(kind: str, scorer: Mapping[str, Any]) -> bool:
-    """Tell whether a question may be about fresh answers."""
     knows = "target" in declared(ACCEPTED[kind]) and not kind_named(kind).grows
     return knows and scorer_name(scorer["spec"]) != People.name
 
@@ -306,11 +302,9 @@ def _weights(settings: Settings, items: Sequence[Item]) -> dict[str, Any]:
         return {"source": f"mix {_file_name(mix)}", **packed(found)}
     if weights is None:
         return {}
-    return {"source": _file_name(weights), **packed(_read_weights(weights, items))}
-
-
-def _read_weights(value: str, items: Sequence[Item]) -> Any:
-    return weights_of_items(value, [item.id for item in items], lambda name: _metadata(items, name))
+    ids = [item.id for item in items]
+    found = weights_of_items(weights, ids, lambda name: _metadata(items, name))
+    return {"source": _file_name(weights), **packed(found)}
 
 
 def _file_name(value: str) -> str:
@@ -319,14 +313,10 @@ def _file_name(value: str) -> str:
 
 
 def _metadata(items: Sequence[Item], name: str) -> list[Any]:
-    _check_field(name, dict.fromkeys(key for item in items for key in item.metadata))
+    known = dict.fromkeys(key for item in items for key in item.metadata)
+    if name not in known:
+        raise InvalidInput("weights", f"a file, or a field of the data ({did_you_mean(name, known)})", name)
     return [item.metadata.get(name) for item in items]
-
-
-def _check_field(name: str, known: Iterable[str]) -> None:
-    names = list(known)
-    if name not in names:
-        raise InvalidInput("weights", f"a file, or a field of the data ({did_you_mean(name, names)})", name)
 
 
 def circumstances_of(settings: Settings) -> dict[str, Any]:
@@ -443,7 +433,6 @@ def priced_by(*models: Model) -> str:
 
 
 def _check_prices(limits: Limits, models: Sequence[Model], judges: Sequence[Model]) -> None:
-    """Refuse a budget of money where a price is not known."""
     if limits.max_usd is None:
         return
     if any(getattr(model, "price", FREE) is None for model in models):

@@ -24,8 +24,6 @@ def other_model_warning(name: str, served: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """Say what a run is about, in words: its models, its data and its question."""
-
     run_id: str
     model: str
     data: str
@@ -76,8 +74,6 @@ class Observer(Protocol):
 
 
 class Silent:
-    """Show nothing."""
-
     def on_start(self, subject: Subject, notes: Sequence[str] = ()) -> None:
         """See `Observer`."""
 
@@ -118,7 +114,6 @@ class Logged(Silent):
             self.on_note(note)
 
     def on_note(self, note: str) -> None:
-        """Log a line."""
         warns = note.startswith(WARNING)
         LOGGER.log(logging.WARNING if warns else logging.INFO, printable(note.removeprefix(WARNING)))
 
@@ -132,8 +127,6 @@ def ends(step: Step) -> str:
 
 
 class PlainDisplay:
-    """Write a line every few seconds, as an `Observer`."""
-
     def __init__(self, every_s: float = EVERY_S) -> None:
         self._every_s = every_s
         self._last = time.monotonic()
@@ -189,8 +182,6 @@ def say(text: str) -> None:
 
 
 class NotebookLine(Logged):
-    """Write one line below the cell, and write it over as answers come in."""
-
     def __init__(self) -> None:
         self._line: Any = None
 
@@ -200,12 +191,10 @@ class NotebookLine(Logged):
         super().on_start(subject, notes)
 
     def on_progress(self, progress: Progress) -> None:
-        """Show how far the run has come."""
         if self._line is not None:
             self._line.update(_html(line(progress)))
 
     def on_end(self, result: Certified) -> None:
-        """Show the answer."""
         if self._line is not None:
             self._line.update(_html(result.headline()))
 

@@ -25,15 +25,14 @@ from cereval.records import PASSED, Certified
 from cereval.runner.batches import open_sender, refuse_unfetched
 from cereval.runner.book import Reuse, WithBook, age_in_seconds, books_for
 from cereval.runner.executor import Counted, Executor, Sender
-from cereval.runner.finding import planned, run_ids
-from cereval.runner.items import stored_items
+from cereval.runner.finding import planned, run_ids, stored_items
 from cereval.runner.limits import Allowance, Limits
 from cereval.runner.loop import End, Loop
 from cereval.runner.pace import calls_to_goal, cheaper_afresh
 from cereval.runner.people import judged, judged_before, with_people
 from cereval.runner.prepare import Prepared, need_temperature, needs_turn, open_plan, turned
 from cereval.runner.progress import Observer, Silent, watcher
-from cereval.runner.recall import circumstances_in
+from cereval.runner.resume import circumstances_in
 from cereval.runner.samples import Samples
 from cereval.runner.sealing import read_seal, sealed_plan
 from cereval.runner.start import (
@@ -423,7 +422,8 @@ def read_back(plan: Plan, store: Store) -> Outcome:
 def _came_to(begun: Start, result: Certified, certificate: Mapping[str, Any]) -> Outcome:
     """Return the outcome of a run of which nothing was asked now."""
     session, calls, each = begun.session, begun.spending.calls, Samples.of(begun.plan.scorer).count
-    several = len(begun.voices) > 1
+    several, goes_on = len(begun.voices) > 1, result.stopped in ("budget", "running")
+    total, afresh = (calls_to_goal(session), cheaper_afresh(session)) if goes_on else (None, None)
     return Outcome(
         run_id=begun.plan.run_id,
         plan=begun.plan,
@@ -436,8 +436,8 @@ def _came_to(begun: Start, result: Certified, certificate: Mapping[str, Any]) ->
         interrupted=False,
         parts={voice.name: voice.run_id for voice in begun.voices} if several else {},
         kept=calls * each,
-        calls_to_go=_calls_to_go(session, result, each),
-        calls_afresh=_calls_afresh(session, result, each),
+        calls_to_go=None if total is None else max(total - session.n_evaluated, 1) * each,
+        calls_afresh=None if afresh is None else afresh * each,
     )
 
 
@@ -458,21 +458,6 @@ def _minute(moment: float) -> str:
         return "an unknown day"
 
 
-def _calls_to_go(session: AskTell, result: Certified, each: int) -> int | None:
-    """Forecast the calls from here to the goal, where the run may go on."""
-    if result.stopped not in ("budget", "running"):
-        return None
-    total = calls_to_goal(session)
-    return None if total is None else max(total - session.n_evaluated, 1) * each
-
-
-def _calls_afresh(session: AskTell, result: Certified, each: int) -> int | None:
-    if result.stopped not in ("budget", "running"):
-        return None
-    afresh = cheaper_afresh(session)
-    return None if afresh is None else afresh * each
-
-
 def _spent(result: Certified, end: End, limits: Limits) -> Spent | None:
     """Return the limit that kept a session from going on."""
     if result.stopped == "running" and end == "minutes":
@@ -490,7 +475,6 @@ def _oldest(begun: Start, store: Store, counted: Counted | None) -> float | None
 def _end(
     plan: Plan, store: Store, certificate: Mapping[str, Any], status: str, summary: Mapping[str, Any]
 ) -> None:
-    """Record how a run and its parts ended, with the certificate if it is a new one."""
     earlier = store.certificates(plan.run_id)
     if not earlier or earlier[-1] != certificate:
         store.finish(plan.run_id, certificate, status, summary)
@@ -503,7 +487,6 @@ def _end(
 
 
 def _summary(begun: Start, result: Certified) -> dict[str, Any]:
-    """Return what lists show of a run: the answer in words, its numbers, and the counts of its answers."""
     numbers = {
         name: getattr(result, name, None) for name in ("estimate", "lower", "upper", "decision", "stopped")
     }

@@ -67,7 +67,6 @@ class Samples:
 
     @classmethod
     def of(cls, scorer: Mapping[str, Any]) -> Samples:
-        """Return what the scorer of a plan says."""
         return cls(**scorer.get("samples", {}))
 
     def spec(self) -> dict[str, Any]:
@@ -94,7 +93,6 @@ class Samples:
         return None if max_calls is None else max_calls // self.count
 
     def words(self, target: str) -> str:
-        """Say what is estimated."""
         what = "the mean score" if self.best_of == 1 else f"pass@{self.best_of} (the best of {self.best_of})"
         if self.worst_of > 1:
             what = f"pass^{self.worst_of} (the worst of {self.worst_of})"
@@ -122,7 +120,6 @@ def packed(answers: Sequence[Answer], samples: Samples) -> Answer:
 
 
 def unpacked(answer: Answer) -> list[Answer]:
-    """Return the several answers in one."""
     try:
         return [replace(answer, **one) for one in json.loads(answer.text)]
     except (ValueError, TypeError, RecursionError):

@@ -127,7 +127,6 @@ def _with_texts(scorer: Any, rubric: str | None, template: str | None, raters: i
 
 
 def scorer_name(spec: Any) -> str:
-    """Return the name of the scorer in a spec."""
     return spec.partition(":")[0] if isinstance(spec, str) else str(spec.get("name"))
 
 

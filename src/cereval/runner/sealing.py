@@ -8,14 +8,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from secrets import token_hex
-from tempfile import NamedTemporaryFile
 from typing import Any
 
-from cereval.certificate.seal import Seal, departures, differences, seal_of
+from cereval.certificate.seal import Seal, departures, differences, seal_of, sign, wrong_signature
 from cereval.certificate.verify import Stored, Verdict, refused_at_sight, verify
 from cereval.datasets.base import Item
 from cereval.errors import BadContent, BadFile, InvalidInput, Misuse, StoreError
-from cereval.files import read_bytes, read_json
+from cereval.files import read_bytes, read_json, write_whole
 from cereval.plan import Plan
 from cereval.questions import kind_of
 from cereval.runner.finding import known_items, planned
@@ -42,7 +41,7 @@ def sealed(
     """
     fixed = planned(replace(plan, nonce=token_hex(NONCE_BYTES)), items, store, history=history)
     seal = seal_of(fixed, known_items(fixed, items, store))
-    seal = seal if key is None else _signed(seal, key)
+    seal = seal if key is None else sign(seal, read_bytes(key, KEY_LIMIT))
     start(fixed, items, store)
     store.mark(fixed.run_id, SEALED, {"seal": seal.digest})
     return seal
@@ -57,27 +56,10 @@ def read_seal(path: Path) -> Seal:
         raise BadContent(f"{path} is no seal of cereval: {error}") from None
 
 
-def _signed(seal: Seal, key: Path) -> Seal:
-    from cereval.certificate.seal import sign
-
-    return sign(seal, read_bytes(key, KEY_LIMIT))
-
-
-def wrongly_signed(seal: Seal, key: Path) -> str | None:
-    """Say why a seal is not signed by the owner of the public key in a file; None: it is."""
-    from cereval.certificate.seal import wrong_signature
-
-    return wrong_signature(seal, read_bytes(key, KEY_LIMIT))
-
-
 def written(path: Path, seal: Seal) -> None:
-    """Write a seal whole or not at all."""
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with NamedTemporaryFile("w", dir=path.parent, encoding="utf-8", delete=False) as partial:
-            partial.write(json.dumps(seal.as_dict(), indent=1, allow_nan=False) + "\n")
-        Path(partial.name).chmod(READABLE)
-        Path(partial.name).replace(path)
+        write_whole(path, json.dumps(seal.as_dict(), indent=1, allow_nan=False) + "\n")
+        path.chmod(READABLE)
     except OSError as error:
         raise BadFile(f"the seal cannot be written to {path} ({error.strerror}); name another file") from None
 
@@ -139,7 +121,6 @@ def verify_certificate(
 
 
 def newest_certificate(run_id: str, url: str) -> Mapping[str, Any]:
-    """Return the newest certificate of a run in a store."""
     with opened_store(url, reading=True) as store:
         run = store.run(run_id)
         found = store.certificates(run.run_id)
@@ -151,13 +132,12 @@ def newest_certificate(run_id: str, url: str) -> Mapping[str, Any]:
 
 
 def _sealed(seal: str | Path | None, key: str | Path | None) -> tuple[Seal | None, str | None]:
-    """Read the seal; say what is wrong with its signature, where that is asked for."""
     if seal is None and key is not None:
         raise InvalidInput("public_key", "given with a seal", str(key))
     if seal is None:
         return None, None
     sealed = read_seal(Path(seal))
-    return sealed, None if key is None else wrongly_signed(sealed, Path(key))
+    return sealed, None if key is None else wrong_signature(sealed, read_bytes(key, KEY_LIMIT))
 
 
 def _stored(content: Any, url: str | None, folder: Path | None) -> Stored | None:

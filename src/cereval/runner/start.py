@@ -8,6 +8,8 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from msgspec import ValidationError, convert
+
 from cereval.certificate.format import issue
 from cereval.certificate.seal import provenance
 from cereval.certificate.verify import Stored
@@ -22,8 +24,7 @@ from cereval.questions.goals import in_words
 from cereval.questions.log import CHUNK, Change, Log, Teller, replayed
 from cereval.questions.session import AskTell, tell
 from cereval.records import Certified, Draw, Scored
-from cereval.runner.finding import forecasts_pay, keys_of, known_items, run_ids
-from cereval.runner.items import keep_items, kept_items, stored_items
+from cereval.runner.finding import forecasts_pay, kept_items, keys_of, known_items, run_ids, stored_items
 from cereval.runner.limits import Spending
 from cereval.runner.pace import calls_to_goal, cheaper_afresh
 from cereval.runner.progress import WARNING, Subject, other_model_warning
@@ -72,7 +73,6 @@ class Start:
     """What names its store on a command line."""
 
     def certificate(self, result: Certified, served: Served | None = None) -> dict[str, Any]:
-        """Seal the results consumed so far."""
         return issue(
             self.kind,
             self.session,
@@ -123,7 +123,7 @@ def start(
             "cereval that its certificate names, or start a new run (another --seed)"
         )
     if not reading:
-        keep_items(plan.data_hash, items, store)
+        store.add_items(plan.data_hash, (item.as_dict() for item in items))
     known = known_items(plan, items, store)
     # The session first: a request that it refuses leaves no empty run behind.
     session = kind.session(plan, known, reader(store))
@@ -145,7 +145,6 @@ def start(
 
 
 def voice_names(kind: Kind, plan: Plan) -> tuple[str, ...]:
-    """Return the names of the models whose answers are kept apart."""
     return plan.names if len(kind.parts(plan)) > 1 else (plan.name,)
 
 
@@ -273,8 +272,6 @@ def does_not_fit(plan: Plan, reason: str) -> str:
 
 
 def reader(store: Store) -> Earlier:
-    """Read earlier runs from a store, as kinds need them."""
-
     def read(run_id: str) -> tuple[Plan, Log, tuple[Draw, ...]]:
         plan = Plan.from_dict(store.run(run_id).plan)
         draws = _stored(plan, store)
@@ -321,7 +318,6 @@ def price_of_going_on(begun: Start) -> tuple[str, ...]:
 
 
 def changes_of(store: Store, run_id: str) -> tuple[Change, ...]:
-    """Return the changes of a run, oldest first."""
     events = [event["detail"] for event in store.events(run_id) if event["status"] == CHANGED]
     return tuple(_change(detail, run_id) for detail in events)
 
@@ -329,24 +325,11 @@ def changes_of(store: Store, run_id: str) -> tuple[Change, ...]:
 def _change(detail: Mapping[str, Any], run_id: str) -> Change:
     """Return a change as the store keeps it; one that is not as it was written is refused."""
     try:
-        change = Change(**detail)
-    except TypeError:
-        change = None
-    if change is None or not _is_change(change):
+        return convert(detail, Change)
+    except ValidationError:
         raise StoreError(
             f"run {run_id} is damaged, or was changed by hand: it has the change {shown(detail)}"
-        )
-    return change
-
-
-def _is_change(change: Change) -> bool:
-    counts = (change.consumed, change.drawn)
-    limits = (change.max_calls, change.horizon, change.round)
-    return (
-        isinstance(change.goal, Mapping)
-        and all(type(count) is int and count >= 0 for count in counts)
-        and all(limit is None or (type(limit) is int and limit >= 0) for limit in limits)
-    )
+        ) from None
 
 
 def _notes(kind: Kind, plan: Plan, spending: Spending, store: Store) -> tuple[str, ...]:
@@ -379,7 +362,6 @@ def _duplicates(items: Sequence[Item]) -> tuple[str, ...]:
 
 
 def _history_note(plan: Plan, store: Store) -> str:
-    """Say which earlier runs help."""
     elsewhere = sum(data != plan.data_hash for data in store.data_of(plan.history).values())
     many, where = len(plan.history) > 1, "on the same data"
     if elsewhere:
@@ -391,11 +373,10 @@ def _history_note(plan: Plan, store: Store) -> str:
         )
     runs = f"{len(plan.history)} earlier runs" if many else "an earlier run"
     are = "are" if many else "is"
-    return f"history: {runs} {where} {are} used to choose questions (--no-history: not)"
+    return f"history: {runs} {where} {are} used to choose questions (--no-history: without)"
 
 
 def subject(begun: Start) -> Subject:
-    """Return what a run is about, for whoever watches it."""
     plan, goal = begun.plan, begun.session.goal
     return Subject(
         run_id=plan.run_id,

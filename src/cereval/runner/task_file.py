@@ -24,6 +24,7 @@ from cereval.runner.trust import (
     named_by_judges,
     named_by_model,
     named_by_scorer,
+    named_data,
     named_file,
     named_store,
     remember,
@@ -85,7 +86,8 @@ def read_task(path: Path, kind: str) -> Written:
         raise InvalidInput(f"model in {path}", "left out where `candidates` are given", model)
     if model is not None:
         candidates = {"": Candidate(model)}
-    return Written(options, shared, candidates, data, (*names, *more), str(path))
+    there = [] if data is None else named_data(data, path.parent)
+    return Written(options, shared, candidates, data, (*names, *more, *there), str(path))
 
 
 def read_candidates(path: Path) -> Written:
@@ -213,7 +215,6 @@ def _choose_candidates(
 
 
 def named_by_settings(settings: Settings) -> list[Named]:
-    """Return what carrying out settings would run or call."""
     found = [name for one in settings.candidates for name in named_by_candidate(one)]
     return [*found, *named_by_options(settings.options, settings.candidates[0])]
 
@@ -226,7 +227,6 @@ def named_by_candidate(candidate: Candidate) -> tuple[Named, ...]:
 
 
 def named_by_options(options: Mapping[str, Any], first: Candidate | None) -> list[Named]:
-    """Return what a judge and a scorer would run or call."""
     scorer, judges = options.get("scorer"), options.get("judge") or []
     address = options.get("judge_base_url")
     if not address and any(one.startswith("openai/") for one in judges) and first is not None:

@@ -66,7 +66,6 @@ class Named:
         return hashlib.sha256(json.dumps([self.kind, self.what, self.where]).encode()).hexdigest()
 
     def __str__(self) -> str:
-        """Return what would happen, safe to print."""
         verb = VERBS[self.kind]
         what = printable(self.what, LONGEST_SHOWN)
         return f"{verb} {what}" + (f" ({printable(self.where, LONGEST_SHOWN)})" if self.where else "")
@@ -94,7 +93,6 @@ def named_by_model(name: Any, address: Any = None) -> tuple[Named, ...]:
 
 
 def named_by_judges(names: Sequence[str] | None, address: Any) -> tuple[Named, ...]:
-    """Return what asking judges would run or call."""
     return tuple(one for name in names or (None,) for one in named_by_model(name, address))
 
 
@@ -121,6 +119,13 @@ def named_store(url: str) -> Named:
 def named_file(path: Path) -> Named:
     """Return a file outside the folder of the file that names it: its text would be sent to a model."""
     return Named("file", str(path), _resolved(str(path)))
+
+
+def named_data(data: str, folder: Path) -> list[Named]:
+    """Return data that a file in this folder names, where they lie neither there nor in the current folder."""
+    where = "" if data.startswith("hf:") else _resolved(data)
+    homes = (folder.resolve(), Path.cwd())
+    return [named_file(Path(data))] if where and not any(map(Path(where).is_relative_to, homes)) else []
 
 
 def _code(spec: str) -> Named:

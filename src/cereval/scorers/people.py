@@ -67,5 +67,4 @@ class Unscored:
 
 
 def answering(scorer: Scorer) -> Scorer:
-    """Give the scorer that is used as answers arrive."""
     return Unscored() if isinstance(scorer, People) else scorer

@@ -13,13 +13,11 @@ from math import log, pi, sqrt
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtri
 
+from cereval.arrays import Floats
 from cereval.stats.increments import Increment, Prospect
 from cereval.stats.information import LARGEST_SQUARE, Information
-
-Floats = NDArray[np.float64]
 
 LOWEST_CHANCE, HIGHEST_CHANCE = 1e-30, 1 - 1e-6
 """An account that is nearly ruined, or has won, bets as at these chances to win."""

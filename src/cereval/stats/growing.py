@@ -30,15 +30,13 @@ from itertools import pairwise
 from math import ceil, log
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtri
 
+from cereval.arrays import Floats
 from cereval.stats.bets import Position, null_variance, replicating_stakes
 from cereval.stats.increments import Increment, Prospect
 from cereval.stats.information import Information
 from cereval.stats.interval import CAP, ROUNDING
-
-Floats = NDArray[np.float64]
 
 SLACK = 1e-12
 """Limits are moved outwards by this much: the sums of two products that they come from are rounded."""

@@ -21,11 +21,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from cereval.arrays import Bools, Floats
 from cereval.stats.rounding import range_slack, sum_slack
-
-Floats = NDArray[np.float64]
 
 STALE = 1 / 64
 """Sums over the unseen items are taken anew at this share of their last value: subtraction loses their digits."""
@@ -97,7 +95,7 @@ class Tally:
         self.slack = sum_slack(len(shares))
         self._widening = 1 + range_slack(len(shares), STALE)
         self.seen_low = self.seen_high = 0.0
-        self.left: NDArray[np.bool_] = np.ones(len(shares), dtype=bool)
+        self.left: Bools = np.ones(len(shares), dtype=bool)
         """Which items have not been drawn."""
         constant = np.full(len(shares), 0.5)
         self.turn_to(Outlook(mean=constant, spread=constant, weights=shares))

@@ -31,15 +31,13 @@ from dataclasses import dataclass
 from math import log
 
 import numpy as np
-from numpy.typing import NDArray
 
+from cereval.arrays import Bools, Floats
 from cereval.errors import InvalidInput
 from cereval.stats.bets import BetRule, Position, largest_stakes, null_variance, payoffs
 from cereval.stats.increments import Increment, Prospect
 from cereval.stats.information import Information
 from cereval.stats.ladder import Ladder, Rungs
-
-Floats = NDArray[np.float64]
 
 ROUNDING = 1e-9  # A rejection needs this much more log-wealth than the theorem asks: rounding may only widen
 CAP = 0.8
@@ -134,9 +132,9 @@ class BettingTable:
         together[[place < self._first, place >= self._last]] = np.inf
         return float(together[0]), float(together[1])
 
-    def _are_rejected(self, parts: list[Floats]) -> NDArray[np.bool_]:
+    def _are_rejected(self, parts: list[Floats]) -> Bools:
         """Where the accounts reach 1/alpha together; summed only where the largest of k has a k-th of it."""
-        found: NDArray[np.bool_] = np.maximum.reduce(parts) >= self._needed - log(len(parts)) - ROUNDING
+        found: Bools = np.maximum.reduce(parts) >= self._needed - log(len(parts)) - ROUNDING
         if found.any():
             found[found] = np.logaddexp.reduce([part[found] for part in parts], axis=0) >= self._needed
         return found

@@ -32,14 +32,13 @@ from dataclasses import dataclass, replace
 from math import log
 
 import numpy as np
-from numpy.typing import NDArray
 
+from cereval.arrays import Floats, Ints
 from cereval.stats.bets import Position, largest_stakes, null_variance, payoffs, replicating_stakes
 from cereval.stats.increments import Increment, Prospect
 from cereval.stats.information import LARGEST_SQUARE, Information
 
-Floats = NDArray[np.float64]
-Places = NDArray[np.int64]
+Places = Ints
 
 
 @dataclass(frozen=True, slots=True)

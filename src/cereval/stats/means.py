@@ -19,14 +19,11 @@ from __future__ import annotations
 from math import inf, log
 
 import numpy as np
-from numpy.typing import NDArray
 
+from cereval.arrays import Floats, Ints
 from cereval.stats.pairs import Coefficients
 from cereval.stats.race import Race
 from cereval.stats.rounding import sum_slack
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 CELLS = 200
 CAP = 0.8  # The largest share of an account that one bet may lose

@@ -37,15 +37,12 @@ from math import inf, log
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtri
 
+from cereval.arrays import Floats, Ints
 from cereval.stats.bets import exact_slope
 from cereval.stats.race import Race
 from cereval.stats.rounding import sum_slack
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 PRIOR_SQUARE = 0.25
 """What one imagined past item says of D^2: about that of two unrelated 0/1 scores at mean .85."""

@@ -20,11 +20,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from cereval.arrays import Floats
 from cereval.errors import InvalidInput
-
-Floats = NDArray[np.float64]
 
 
 def check_delta(delta: float) -> float:

@@ -29,12 +29,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from cereval.arrays import Floats, Ints
 from cereval.stats.rounding import RANGE_SLACK
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 SAFE = 0.95  # The largest share of its own part b that an unlikely item may lose
 CARE = 0.15

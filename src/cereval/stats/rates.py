@@ -23,15 +23,10 @@ item that does not pass makes the others take a little more. A failed call count
 
 from __future__ import annotations
 
-from math import log
-
 import numpy as np
-from numpy.typing import NDArray
 
+from cereval.arrays import Bools, Floats
 from cereval.stats.interval import ROUNDING
-
-Floats = NDArray[np.float64]
-Flags = NDArray[np.bool_]
 
 UP = np.array([[0.3, 0.125], [0.6, 0.125], [0.85, 0.25], [0.98, 0.5]])
 DOWN = np.array([[0.15, 0.25], [0.4, 0.25], [0.7, 0.25], [0.95, 0.25]])
@@ -62,7 +57,7 @@ class RateTests:
             self.fails |= rejected(self._wealth[1], self.alpha)
 
 
-def rejected(log_wealth: Floats, alpha: float) -> Flags:
+def rejected(log_wealth: Floats, alpha: float) -> Bools:
     """Where every set that holds an item has a mean wealth of 1/alpha at least.
 
     Of the sets with k others those of the poorest are the worst; with the item among the k + 1 poorest of all, the mean
@@ -75,12 +70,3 @@ def rejected(log_wealth: Floats, alpha: float) -> Flags:
     found = np.empty(len(wealth), dtype=bool)
     found[order] = wealth >= needed
     return found
-
-
-def answers_to_pass(rate: float, delta: float) -> int:
-    """About how many answers an item takes that is always right, where all are.
-
-    >>> answers_to_pass(0.9, 0.05)
-    43
-    """
-    return int(np.ceil(log(4 / delta) / log(1 + 0.98 * (1 - rate) / rate)))

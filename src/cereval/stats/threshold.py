@@ -10,15 +10,12 @@ from collections.abc import Sequence
 from math import log
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cereval.errors import InvalidInput
 from cereval.stats.bets import largest_stakes, null_variance, payoffs
 from cereval.stats.increments import Increment, Prospect
 from cereval.stats.information import Information
 from cereval.stats.interval import CAP, ROUNDING
-
-Floats = NDArray[np.float64]
 
 GAPS = np.array([0.005, 0.01, 0.02, 0.04, 0.08, 0.16, 0.32])
 """Distances from the threshold for which one bet each is the best; their mixture is within ln 7 of the best."""

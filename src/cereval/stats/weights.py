@@ -15,12 +15,10 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from cereval.arrays import Floats
 from cereval.stats.planning import Scenario, deadline_draws
 from cereval.stats.rounding import upper_quantile
-
-Floats = NDArray[np.float64]
 
 STEPS = 400  # Steps of the integral of 1/u
 MOST_CLASSES = 1000  # More different weights than this are put into classes of about the same weight

@@ -22,9 +22,7 @@ from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-import numpy as np
-from numpy.typing import NDArray
-
+from cereval.arrays import Floats, Ints
 from cereval.errors import BadFile, InvalidInput, StoreError
 from cereval.files import is_file, is_folder
 from cereval.version import ENGINE
@@ -174,24 +172,11 @@ class KeptAnswer:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PastScores:
-    """The scores of earlier runs on the same data: `values[k]` is the score of run `columns[k]` on item `items[k]`.
+    """The scores of earlier runs: `values[k]` is the score of run `columns[k]` on item `items[k]`."""
 
-    cutoffs: of each run, the first draw that was left out. Stores only grow, so that the same cutoffs always give the
-    same scores.
-    """
-
-    runs: tuple[str, ...]
-    models: tuple[str, ...]
-    cutoffs: Mapping[str, int]
-    items: NDArray[np.int64]
-    columns: NDArray[np.int64]
-    values: NDArray[np.float64]
-
-    def table(self, n_items: int) -> NDArray[np.float64]:
-        """Return the scores as items x runs, NaN where a run did not ask."""
-        table = np.full((n_items, len(self.runs)), np.nan)
-        table[self.items, self.columns] = self.values
-        return table
+    items: Ints
+    columns: Ints
+    values: Floats
 
 
 # -- opening a store --------------------------------------------------------------------------------------------------
@@ -217,7 +202,7 @@ def opened_store(
     if file is not None and create and not is_folder(file.parent):
         raise BadFile(f"there is no folder {file.parent} for the database; create it, or use another --store")
     if file is not None and not create and not is_file(file):
-        raise StoreError(f"there is no database {file}; name the one that the run was made in with --store")
+        raise StoreError(f"there is no database {file} yet: the first run makes it; --store names another")
     store = open_store(wanted, reading=reading, patient=patient)
     try:
         yield store

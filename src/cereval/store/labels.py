@@ -171,5 +171,4 @@ def agreement(given: Sequence[Rating]) -> tuple[int, float, float] | None:
 
 
 def _spread(scores: Sequence[float]) -> float:
-    """Return the sum of the squared differences of all ordered pairs."""
     return 2 * (len(scores) * sum(x * x for x in scores) - sum(scores) ** 2)

@@ -12,10 +12,10 @@ from operator import itemgetter
 from typing import Any, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 from sqlalchemy import Connection, Engine
 from sqlalchemy.engine import URL
 
+from cereval.arrays import Floats
 from cereval.errors import NoSuchRun, StoreError
 from cereval.files import is_file
 from cereval.forecasts.pool import content_keys
@@ -178,7 +178,6 @@ class SqlStore:
         return tuple((row["run_id"], self._mapping(row, "plan")) for row in rows)
 
     def data_of(self, run_ids: Collection[str]) -> Mapping[str, str]:
-        """Return the data set of each of these runs that the store has."""
         wanted = set(run_ids)
         rows = self.read("SELECT run_id, data_hash FROM runs") if wanted else ()
         return {row["run_id"]: row["data_hash"] for row in rows if row["run_id"] in wanted}
@@ -282,7 +281,6 @@ class SqlStore:
         return tuple(row["content_key"] for row in rows)
 
     def sharing(self, keys: Collection[str]) -> Mapping[str, int]:
-        """Return the data sets that have items with these keys, and how many of them."""
         sql = "SELECT data_hash, count(*) AS shared FROM items WHERE content_key IN :keys GROUP BY data_hash"
         found = Counter[str]()
         for some in in_pieces(list(keys)):
@@ -369,39 +367,27 @@ class SqlStore:
         rows = self.read(sql, data=data_hash)
         return {row["run_id"]: whole(row["cutoff"], "draw", self.name) for row in rows}
 
-    def past_scores(
-        self, data_hash: str, *, runs: Collection[str] | None = None, cutoffs: Mapping[str, int] | None = None
-    ) -> PastScores:
-        """Return the scores of runs (None: all) on the same data, each up to its first draw without an answer.
+    def past_scores(self, data_hash: str, cutoffs: Mapping[str, int]) -> PastScores:
+        """Return the scores of runs on the same data, each up to its cutoff: the first draw that is left out.
 
-        cutoffs: of these runs, up to these draws instead.
+        Stores only grow, so that the same cutoffs always give the same scores. columns: places among the cutoffs.
         """
-        sql = "SELECT run_id, model FROM runs WHERE data_hash = :data ORDER BY created_at, run_id"
-        models, used = {row["run_id"]: row["model"] for row in self.read(sql, data=data_hash)}, cutoffs
-        if used is None:
-            ends = self.cutoffs(data_hash)
-            used = {run: ends[run] for run in models if run in ends and (runs is None or run in runs)}
-        if lost := [run for run in used if run not in models]:
+        known = {
+            row["run_id"]
+            for row in self.read("SELECT run_id FROM runs WHERE data_hash = :data", data=data_hash)
+        }
+        if lost := [run for run in cutoffs if run not in known]:
             raise StoreError(
                 f"the run {lost[0]} is history of this one but not in this store; use the store it was made in"
             )
         # One array a run: a loop over every score would take longer than reading them.
-        arrays = {run: self._scores(run, end) for run, end in used.items()}
-        if cutoffs is None:
-            arrays = {run: array for run, array in arrays.items() if len(array)}
-        scores = np.vstack([np.empty((0, 2)), *arrays.values()])
-        lengths = [len(array) for array in arrays.values()]
-        return PastScores(
-            runs=tuple(arrays),
-            models=tuple(models[run] for run in arrays),
-            cutoffs={run: used[run] for run in arrays},
-            items=scores[:, 0].astype(np.int64),
-            columns=np.repeat(np.arange(len(arrays)), lengths).astype(np.int64),
-            values=scores[:, 1],
-        )
+        arrays = [self._scores(run, end) for run, end in cutoffs.items()]
+        scores = np.vstack([np.empty((0, 2)), *arrays])
+        columns = np.repeat(np.arange(len(arrays)), list(map(len, arrays)))
+        return PastScores(scores[:, 0].astype(np.int64), columns.astype(np.int64), scores[:, 1])
 
     @patiently
-    def _scores(self, run_id: str, cutoff: int) -> NDArray[np.float64]:
+    def _scores(self, run_id: str, cutoff: int) -> Floats:
         sql = """
             SELECT item, score FROM draws JOIN answers USING (run_id, draw)
             WHERE run_id = :run AND draw < :cutoff AND score IS NOT NULL ORDER BY draw"""

@@ -122,7 +122,6 @@ class Keys:
         return True
 
     def new_session(self, port: int) -> str:
-        """Return the value of a cookie: random, good at one port for a week."""
         begin = f"{secrets.token_urlsafe(24)}.{int(time.time())}"
         return f"{begin}.{self._sign(begin, port)}"
 

@@ -108,8 +108,6 @@ def stylesheet(request: Request) -> Response:  # noqa: ARG001
 
 
 class Pages:
-    """The pages, a method each. Those that read the store are plain functions, which Starlette runs in threads."""
-
     def __init__(self, store: SqlStore, url: str, most_streams: int) -> None:
         self.store, self.browser, self.actions = store, Browser(store), Actions(store, url)
         self.following, self.desk = Following(store), Desk(store)
@@ -379,7 +377,6 @@ def serve(
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """Listen at an address, or say in one line why not."""
     name = host.strip("[]")
     try:
         return socket.create_server((name, port), family=socket.AF_INET6 if ":" in name else socket.AF_INET)

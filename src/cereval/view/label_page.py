@@ -11,11 +11,11 @@ import threading
 import time
 from typing import Any
 
+from cereval.datasets.base import Item
 from cereval.errors import CerevalError, Misuse
 from cereval.questions import kind_of
 from cereval.runner.answers import as_text
 from cereval.runner.candidates import prompt_of
-from cereval.runner.items import item_from
 from cereval.runner.people import people_of
 from cereval.scorers.people import POINTS, People
 from cereval.store.base import Run
@@ -53,7 +53,6 @@ class Desk:
         self._lock = threading.Lock()
 
     def runs(self) -> list[tuple[Run, int]]:
-        """Return the runs that people score, newest first, with how many answers wait."""
         runs = [run for run in self.store.runs() if people_of(run.plan) and not kind_of(run.plan).is_part]
         return [(run, len(self._waiting(Shown.of(self.store, run.run_id)))) for run in reversed(runs)]
 
@@ -91,7 +90,6 @@ class Desk:
             self._leases.pop((run_id, draw, name), None)
 
     def undo(self, shown: Shown, rater: str) -> Card | None:
-        """Take back somebody's newest label unless it counts, and return its card."""
         taken = self.labels.take_back(shown.runs, rater)
         waiting = self._waiting(shown) if taken else []
         again = [one for one in waiting if (one.run_id, one.draw) == taken]
@@ -122,7 +120,7 @@ def _people(shown: Shown) -> People:
 
 
 def make_card(one: Waiting, shown: Shown, rater: str) -> Card:
-    item, plan, how = item_from(one.item), shown.plan, _people(shown).how
+    item, plan, how = Item.from_dict(one.item), shown.plan, _people(shown).how
     try:
         prompt = prompt_of(plan.candidates[0])
         question = as_text(prompt.messages(item)[-1:])

@@ -17,7 +17,7 @@ from cereval.datasets.base import Item
 from cereval.plan import Plan
 from cereval.records import Draw
 from cereval.report.story import Asked, Story, Watch, replayed_run, told_story
-from cereval.runner.items import stored_items
+from cereval.runner.finding import stored_items
 from cereval.runner.pace import expected_calls
 from cereval.runner.start import Start, newest_certificate, scores_of
 from cereval.store.base import CHANGED, GOING, Answer, Run
@@ -109,7 +109,6 @@ class Followed:
         return found
 
     def story(self) -> Story:
-        """Return the run as it stands, without the texts of its answers."""
         with self.lock:
             asked = []
             for (number, place), answer in self.answers.items():

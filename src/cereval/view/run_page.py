@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from cereval.certificate.verify import verify
+from cereval.datasets.base import Item
 from cereval.datasets.prompts import Prompt
 from cereval.errors import CerevalError, InvalidInput
 from cereval.plan import Plan
@@ -15,7 +16,6 @@ from cereval.questions.base import Kind
 from cereval.report import contents
 from cereval.runner.answers import as_text
 from cereval.runner.candidates import prompt_of
-from cereval.runner.items import item_from
 from cereval.runner.people import people_of
 from cereval.runner.start import evidence
 from cereval.scorers.people import People
@@ -148,19 +148,17 @@ def answers_page(browser: Browser, shown: Shown, values: Mapping[str, str]) -> d
 
 
 def one_answer(browser: Browser, shown: Shown, part: str, draw: int) -> Mapping[str, Any] | None:
-    """Return one answer whole, with the prompt as the model got it."""
     row = browser.one(shown.part(part), shown.plan.data_hash, draw)
     return None if row is None else _with_prompt(row, _prompt(shown, part))
 
 
 def _prompt(shown: Shown, part: str) -> Prompt:
-    """Return the prompt of the candidate whose answers are looked at; of all at once, the first one's."""
     names = list(shown.parts)
     return prompt_of(shown.plan.candidates[names.index(part) if part in names else 0])
 
 
 def _with_prompt(row: Mapping[str, Any], prompt: Prompt) -> dict[str, Any]:
-    item = item_from(row["content"])
+    item = Item.from_dict(row["content"])
     try:
         asked = as_text(prompt.messages(item))
     except CerevalError as error:

@@ -457,6 +457,15 @@ def inspect_log(path: Path, value: Any, model: str = "m", **config: Any) -> Path
     return written(path, {"status": "success", "eval": about, "samples": samples})
 
 
+def test_a_number_beyond_all_floats_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for value in (10**400, -(10**400)):
+        path = inspect_log(tmp_path / "huge.json", value)
+        assert main(["import", str(path), "-o", str(tmp_path / "out.parquet")]) == 1
+        error = capsys.readouterr().err
+        assert "0000... for a sample; scores lie in [0, 1]" in error
+        assert error.count("\n") == 1
+
+
 def test_which_of_several_scores_was_read_is_said(tmp_path: Path) -> None:
     log = inspect_log(tmp_path / "log.json", {"strict": 0, "loose": 1})
     assert import_logs([log]).notes == (

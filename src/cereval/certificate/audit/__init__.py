@@ -13,8 +13,8 @@ from math import sqrt
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from cereval.arrays import Bools, Floats
 from cereval.methods.certified import CertifiedMethod, Tuning
 from cereval.questions.base import Kind
 from cereval.questions.goals import goal_from_spec
@@ -56,7 +56,6 @@ class Audit:
         """Note what the audit needs of a result that was consumed just now."""
 
     def check(self, certificate: Mapping[str, Any], session: Any, equal: Equal) -> str:  # noqa: ARG002
-        """Recompute the result; return what was recomputed, in words."""
         return "nothing recomputed by an audit"
 
 
@@ -109,9 +108,6 @@ def check_ends(name: str, stated: Mapping[str, Any], lower: float, upper: float,
 
 def bounds(score: float | None) -> tuple[float, float]:
     return (0.0, 1.0) if score is None else (score, score)
-
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,45 +166,32 @@ class Case:
     """Whether the interval rests on bets; else it is what the scores prove by themselves."""
 
 
-@dataclass(slots=True)
 class SlowClock:
     """Keep plain sums, where `stats.information` updates a mean (Welford).
 
     `squares` sums products of the deviations before and after each value, as in Welford's recursion: they
     are what the bets look at, so that the audit has to look at them too.
 
-    >>> clock = SlowClock()
-    >>> for x in (0.0, 1.0, 1.0, 0.0):
-    ...     clock.add(x, 1.0)
-    >>> clock.mean, clock.total
-    (0.5, 4.0)
     """
 
-    count: int = 0
-    total: float = 0.0
-    weighted: float = 0.0
-    squares: float = 0.0
-    fourths: float = 0.0
-    largest_square: float = LARGEST_SQUARE
-    level: float = 0.0
-    counts: bool = False
-
-    def add(
-        self,
-        value: float,
-        relative_variance: float,
-        largest_square: float = LARGEST_SQUARE,
-        level: float = 0.0,
+    def __init__(
+        self, count: int = 0, total: float = 0, weighted: float = 0, squares: float = 0, fourths: float = 0
     ) -> None:
-        weight, before = 1.0 / relative_variance, value - self.mean if self.count else 0.0
-        self.count += 1
-        self.total += weight
-        self.weighted += weight * value
+        self.count, self.total, self.weighted = count, float(total), float(weighted)
+        self.squares, self.fourths = float(squares), float(fourths)
+        self.largest_square, self.level, self.counts = LARGEST_SQUARE, 0.0, False
+
+    def add(self, value: float, stated: float, largest_square: float, level: float) -> None:
+        """Take in an increment of a stated variance."""
+        weight, before = 1.0 / stated, value - self.mean if self.count else 0.0
+        self.count, self.total, self.weighted = (
+            self.count + 1,
+            self.total + weight,
+            self.weighted + weight * value,
+        )
         square = weight * before * (value - self.mean)
-        self.squares += square
-        self.fourths += square**2
-        self.largest_square = largest_square
-        self.level = level
+        self.squares, self.fourths = self.squares + square, self.fourths + square**2
+        self.largest_square, self.level = largest_square, level
 
     @property
     def mean(self) -> float:
@@ -299,7 +282,7 @@ class Book:
         self.stated = race
         self.down, self.up = (float(np.max(reach[self._open()], initial=0.0)) for reach in self.reach)
 
-    def _open(self) -> NDArray[np.bool_]:
+    def _open(self) -> Bools:
         return np.asarray(self.left & (self.forecast.weights > 0))
 
     def position(self, number: int) -> Step:

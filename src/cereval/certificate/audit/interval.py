@@ -19,10 +19,10 @@ from dataclasses import dataclass
 from math import log, sqrt
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from cereval.certificate.audit import Book, Case, Floats, SlowClock, Step
+from cereval.arrays import Bools, Floats
+from cereval.certificate.audit import Book, Case, SlowClock, Step
 from cereval.methods.certified import (
     ALIKE,
     BESIDE_SHARE,
@@ -126,7 +126,7 @@ class SlowTable:
         self._close()
         self._refine_when_near(clock.mean)
 
-    def _enough(self, wealth: Sequence[Floats]) -> NDArray[np.bool_]:
+    def _enough(self, wealth: Sequence[Floats]) -> Bools:
         """Tell whether the accounts of each value together reach 2/delta: the largest of k is then at least a
         k-th of it."""
         bar = log(2 / self.delta) + ROUNDING
@@ -384,7 +384,8 @@ class Audited:
 
 
 def audit(case: Case) -> Audited:
-    book, clock = Book(case), SlowClock(counts=case.tuning.counts)
+    book, clock = Book(case), SlowClock()
+    clock.counts = case.tuning.counts
     threshold = case.aims[0].threshold
     test = None if threshold is None or case.given_up else Test(threshold, (1 - RESERVE) * case.delta)
     table = SlowTable(case)

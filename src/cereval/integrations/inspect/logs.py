@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 from inspect_ai.log import EvalLog, list_eval_logs, read_eval_log, read_eval_log_samples
 from inspect_ai.scorer import Score, mean_score
-from numpy.typing import NDArray
 
+from cereval.arrays import Floats
 from cereval.errors import BadContent, BadFile, shown
 from cereval.files import JSON_LIMIT, open_regular
 from cereval.integrations.inspect.host import create_reducers
@@ -150,7 +150,7 @@ class PastLogs:
         names = sorted(one.eval_id for one in self.logs)
         return {RECORD + digest_of([names, self.read_at])[:12]: {"at": self.read_at, "evals": names}}
 
-    def table(self, model: str, metadata: Mapping[str, Any]) -> tuple[list[str], NDArray[np.float64] | None]:
+    def table(self, model: str, metadata: Mapping[str, Any]) -> tuple[list[str], Floats | None]:
         """Return the logs of other models as columns; of an earlier attempt, those that were there when it began."""
         notes = [value for name, value in metadata.items() if name.startswith(RECORD)]
         first = set(min(notes, key=lambda one: float(one["at"]))["evals"]) if notes else None
@@ -193,7 +193,6 @@ def read_history(
 def _past_scores(
     name: str, numbers: Mapping[str, Sequence[int]], scorer: str, value: str | None
 ) -> dict[int, float]:
-    """Return the mean over epochs of every sample that is one of ours and has a score in [0, 1]."""
     seen: dict[int, list[float]] = defaultdict(list)
     for sample in read_eval_log_samples(name, all_samples_required=False, exclude_fields=UNREAD):
         part = part_of(sample, scorer, value)

@@ -6,7 +6,6 @@ One file a tool, found by what a file holds and not by its name alone. A cell is
 from __future__ import annotations
 
 import os
-import secrets
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,7 +19,7 @@ from cereval.datasets.base import Item
 from cereval.datasets.read import names_of
 from cereval.datasets.tables import ScoresTable, read_scores
 from cereval.errors import BadContent, BadFile, InvalidInput, shown
-from cereval.files import is_file, is_folder
+from cereval.files import is_file, is_folder, whole_file
 from cereval.integrations.logs import (
     alpaca_eval,
     every_eval_ever,
@@ -98,8 +97,6 @@ def _inside(folder: Path) -> Iterator[Path]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Imported:
-    """Hold the scores, what is known of the items, and what was read, averaged and left out."""
-
     scores: ScoresTable
     texts: tuple[str, ...]
     tasks: tuple[str, ...]
@@ -190,7 +187,6 @@ def _describe(log: Log, wanted: str | None) -> str:
 
 
 def _by_content(items: Iterable[Item]) -> dict[str, str]:
-    """Find the ids of items by their content; of copies the first."""
     known: dict[str, str] = {}
     for item in items:
         known.setdefault(identity(item.text, item.choices), item.id)
@@ -297,11 +293,9 @@ def _write(path: Path, columns: Mapping[str, Any]) -> None:
     if is_csv:
         columns = {harmless_cell(name): list(map(harmless_cell, values)) for name, values in columns.items()}
     table = pa.table({name: pa.array(values, from_pandas=True) for name, values in columns.items()})
-    partial = path.with_name(f"{path.name[:100]}.{secrets.token_hex(4)}.partial")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        (csv.write_csv if is_csv else parquet.write_table)(table, partial)
-        partial.replace(path)
+        with whole_file(path) as file:
+            (csv.write_csv if is_csv else parquet.write_table)(table, file)
     except (OSError, UnicodeError) as error:
         said = getattr(error, "strerror", None) or error
         raise BadFile(f"{shown(str(path))} cannot be written ({said})") from None

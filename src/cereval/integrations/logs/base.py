@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import sha256
-from math import isfinite
+from math import inf
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -69,8 +69,6 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Log:
-    """Hold the samples of one file, which metric was read, which others there are, and what was left out."""
-
     tool: str
     metric: str
     samples: Sequence[Sample]
@@ -80,8 +78,6 @@ class Log:
 
 @dataclass(frozen=True)
 class Content:
-    """Hold a file or folder that is looked at by several tools and parsed once."""
-
     path: Path
 
     def is_file(self, *endings: str) -> bool:
@@ -142,12 +138,12 @@ def as_score(value: object, place: object, metric: str) -> float | None:
     """
     if isinstance(value, list | dict):
         raise BadContent(f"{place}: the metric {shown(metric)} is no number a sample, got {shown(value)}")
-    if not isinstance(value, int | float) or not isfinite(value):
+    if not isinstance(value, int | float) or value != value or value in (inf, -inf):
         return None
     if not 0 <= value <= 1:
         raise BadContent(
-            f"{place}: the metric {shown(metric)} is {value:g} for a sample; scores lie in [0, 1], name another metric "
-            "with --metric"
+            f"{place}: the metric {shown(metric)} is {shown(value, 40)} for a sample; scores lie in [0, 1], name "
+            "another metric with --metric"
         )
     return float(value)
 

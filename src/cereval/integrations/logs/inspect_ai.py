@@ -101,7 +101,6 @@ def _log(content: Content, header: One, found: Sequence[One], wanted: str | None
 
 
 def _metrics(found: Iterable[One]) -> Iterator[str]:
-    """List the names of the scores: a scorer, or `scorer.part` where it gives several."""
     for one in found:
         for scorer, score in (one.get("scores") or {}).items():
             value = score.get("value")

@@ -11,7 +11,7 @@ from typing import ClassVar
 
 from cereval.forms import OpenShare, ShareBelowOne
 from cereval.methods.base import Aim, Method
-from cereval.questions.goals import ROUNDING, Goal, in_open_unit_interval, zero_or_in_unit_interval
+from cereval.questions.goals import ROUNDING, Goal
 from cereval.stats.rounding import within
 from cereval.text import percent
 
@@ -32,9 +32,6 @@ class Sign(Goal, frozen=True, tag="sign"):
     """
 
     tie: ShareBelowOne = 0.02
-
-    def __post_init__(self) -> None:
-        self._set(tie=zero_or_in_unit_interval("tie", self.tie))
 
     def aim(self, budget: int | None) -> Aim:
         return Aim(eps=(self.tie or FINEST) / 2, budget=budget, marks=(EQUAL,), strict=True)
@@ -57,9 +54,6 @@ class Difference(Goal, frozen=True, tag="difference"):
 
     decides: ClassVar[bool] = False
     eps: OpenShare = 0.02
-
-    def __post_init__(self) -> None:
-        self._set(eps=in_open_unit_interval("eps", self.eps))
 
     def aim(self, budget: int | None) -> Aim:
         return Aim(eps=self.eps / 2, budget=budget)
@@ -87,9 +81,6 @@ class NotWorse(Goal, frozen=True, tag="not-worse"):
     """
 
     eps: ShareBelowOne = 0.02
-
-    def __post_init__(self) -> None:
-        self._set(eps=zero_or_in_unit_interval("eps", self.eps))
 
     @property
     def limit(self) -> float:

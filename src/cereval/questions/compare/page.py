@@ -33,6 +33,7 @@ def compare_page(story: Story) -> Additions:
     meaning = said(
         "Both models answered the same items, so that what makes an item hard for both cancels out. {}",
         _what_it_rests_on(story),
+        limit=400,
     )
     sections = (Section("What it means", says=(meaning,)), *differences_section(story, (first, second)))
     return Additions(says=(says,), sections=sections, least=-1.0)

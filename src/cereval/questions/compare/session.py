@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 from msgspec import Meta
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from cereval.errors import InvalidInput
 from cereval.forecasts.memory import remembering_pair
@@ -27,7 +27,6 @@ from cereval.records import PASSED, Certified, Draw, Part, Rows, Step
 from cereval.records import UNDECIDED as UNDECIDED_CODE
 from cereval.text import points, points_ahead, signed_interval
 
-Floats = NDArray[np.float64]
 UNDECIDED: Literal["undecided"] = "undecided"
 TARGETS = ("benchmark", "population", "expected")
 

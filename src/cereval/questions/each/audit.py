@@ -7,8 +7,8 @@ from math import exp, fsum, log
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from cereval.arrays import Floats
 from cereval.certificate.audit import Audit, Equal, bounds
 from cereval.records import Draw, Scored
 from cereval.stats.interval import ROUNDING
@@ -39,7 +39,7 @@ class EachAudit(Audit):
             rich = np.flatnonzero(means >= self.least).tolist()
             won |= {item for item in rich if item not in won and self._wins(means, item)}
 
-    def _wins(self, means: NDArray[np.float64], item: int) -> bool:
+    def _wins(self, means: Floats, item: int) -> bool:
         """Tell whether the item and any number of others, the poorest first, have a mean of 1/alpha."""
         others = np.sort(np.delete(means, item))
         sums = means[item] + np.concatenate(([0.0], np.cumsum(others)))

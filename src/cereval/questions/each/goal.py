@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Mapping
+from typing import ClassVar
 
-from msgspec import Meta
-
-from cereval.forms import OpenShare
-from cereval.questions.goals import Goal, in_open_unit_interval
+from cereval.forms import OpenShare, Positive
+from cereval.questions.goals import Goal
 from cereval.questions.session import whole
 from cereval.text import percent
 
@@ -22,12 +21,14 @@ class EachAtLeast(Goal, frozen=True, tag="each-at-least"):
     'which questions are answered right at least 90% of the time?'
     """
 
+    called: ClassVar[Mapping[str, str]] = {"value": "each_at_least"}
     value: OpenShare
-    most: Annotated[int, Meta(ge=1)] = MOST
+    most: Positive = MOST
 
     def __post_init__(self) -> None:
-        self._set(value=in_open_unit_interval("each_at_least", self.value), most=whole("most", self.most, 1))
+        super().__post_init__()
+        self._set(most=whole("most", self.most, 1))
 
     @property
     def words(self) -> str:
-        return f"which questions are answered right at least {percent(self.value)} of the time?"
+        return f"which questions are answered right at least {percent(self.value)} of the time"

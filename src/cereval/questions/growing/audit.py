@@ -15,13 +15,13 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtri
 
+from cereval.arrays import Floats
 from cereval.certificate.audit import (
     AimSince,
     Audit,
     Book,
     Case,
     Equal,
-    Floats,
     ForecastSince,
     Seen,
     SlowClock,
@@ -46,11 +46,11 @@ START: Cells = (np.zeros(1), np.zeros(1), np.zeros(1))
 class Left:
     size: int = 0
     asked: int = 0
-    low: float = 0.0
-    high: float = 0.0
+    sums: tuple[float, float] = (0.0, 0.0)
+    """Of the scores, with failed calls as 0 and as 1."""
     estimate: float = 0.5
-    variance: float = 0.0
-    fourth: float = 0.0
+    moments: tuple[float, float] = (0.0, 0.0)
+    """The second and the fourth."""
     cells: tuple[Cells, Cells] = (START, START)
 
 
@@ -82,7 +82,7 @@ def expecting(left: Left) -> SlowClock:
     if not left.size:
         return SlowClock()
     total = EXPECTED * LARGEST_SQUARE
-    return SlowClock(EXPECTED, total, total * left.estimate, EXPECTED * left.variance, EXPECTED * left.fourth)
+    return SlowClock(EXPECTED, total, total * left.estimate, *(EXPECTED * one for one in left.moments))
 
 
 def uniform_case(
@@ -98,7 +98,7 @@ def _concluded(
     left: Left, new: int, seen: Sequence[Seen], games: Sequence[SlowSide], clock: SlowClock
 ) -> Found:
     size, asked = left.size + new, left.asked + len(seen)
-    low, high = left.low + fsum(one.low for one in seen), left.high + fsum(one.high for one in seen)
+    low, high = left.sums[0] + fsum(one.low for one in seen), left.sums[1] + fsum(one.high for one in seen)
     slack = SLACK if size > asked else 0.0
     logical = Interval(max(low / size - slack, 0.0), min((high + size - asked) / size + slack, 1.0))
     certain = fsum(one.low for one in seen) / new, fsum(1 - one.high for one in seen) / new
@@ -110,7 +110,7 @@ def _concluded(
     ends = (interval.lower, interval.upper), (1 - interval.upper, 1 - interval.lower)
     below, above = (game.leaves(*end, known) for game, end, known in zip(games, ends, certain, strict=True))
     moments = clock.variance, clock.fourths / max(clock.count, 1)
-    handed = Left(size, asked, low, high, estimate, *moments, (below, above))
+    handed = Left(size, asked, (low, high), estimate, moments, (below, above))
     return Found(interval, estimate, handed)
 
 

@@ -5,7 +5,7 @@ With probability at least the confidence, the certificates of *all* versions hol
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from itertools import accumulate
 from typing import Annotated, Any
@@ -16,12 +16,10 @@ from msgspec import Meta
 from cereval.errors import InvalidInput, Misuse
 from cereval.forms import Count, Positive, Share
 from cereval.methods.growing import Grown, Sampled, Standing, Stream, Terms
-from cereval.questions.goals import checked_confidence, checked_goal, goal_from_spec
-from cereval.questions.log import Log, replayed
+from cereval.questions.goals import checked_confidence, checked_goal
 from cereval.questions.mean.goal import Estimate
 from cereval.questions.session import (
     MethodSession,
-    check_engine,
     fresh_seed,
     half_width,
     locked,
@@ -33,7 +31,6 @@ from cereval.records import Certified, Draw, Interval, Part, Rows, Scored, Stopp
 from cereval.text import estimate_in_interval, percent
 from cereval.version import ENGINE
 
-STATE_FORMAT = "cereval-growing-state/1"
 TARGETS = ("benchmark", "population")
 
 
@@ -313,43 +310,3 @@ class Growing:
     @property
     def logs(self) -> list[tuple[tuple[Draw, Scored], ...]]:
         return [part.log for part in self._parts]
-
-    # -- save and restore -------------------------------------------------------------------------------------
-
-    def state(self) -> dict[str, Any]:
-        """Return all that is needed to go on elsewhere, JSON-able: the settings, and each version's results in
-        order."""
-        names = ("goal", "confidence", "target", "seed", "engine")
-        versions = [
-            {
-                "n_new": part.new,
-                "items": [draw.item for draw, _ in part.log],
-                "scores": [score for _, (score,) in part.log],
-            }
-            for part in self._parts
-        ]
-        return {
-            "format": STATE_FORMAT,
-            **{name: self.settings()[name] for name in names},
-            "versions": versions,
-        }
-
-    @classmethod
-    def restore(cls, state: Mapping[str, Any]) -> Growing:
-        """Return the session a `state()` describes, by telling it its results again."""
-        if not isinstance(state, Mapping) or state.get("format") != STATE_FORMAT:
-            raise InvalidInput("state format", STATE_FORMAT, getattr(state, "get", lambda _: state)("format"))
-        check_engine("state", state.get("engine"))
-        goal, versions = goal_from_spec(state["goal"], (Estimate,)), list(state["versions"])
-        kept = {key: state[key] for key in ("confidence", "target", "seed")}
-        session = cls(versions[0]["n_new"], goal=goal, **kept)
-        for number, version in enumerate(versions):
-            if number:
-                session.extend(version["n_new"])
-            items, scores = version["items"], version["scores"]
-            if len(items) != len(scores):
-                raise InvalidInput("state", "an item for each score", f"{len(items)} items")
-            draws = {place: Draw(place, whole("item", item, 0), 0.0) for place, item in enumerate(items)}
-            results = {place: (score,) for place, score in enumerate(scores)}
-            replayed(session.last, Log(results, drawn=len(draws), draws=draws))
-        return session

@@ -3,11 +3,12 @@ it lies, `Threshold(value)`."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import ClassVar
 
 from cereval.forms import OpenShare
 from cereval.methods.base import Aim, Method
-from cereval.questions.goals import ROUNDING, Goal, in_open_unit_interval
+from cereval.questions.goals import ROUNDING, Goal
 from cereval.stats.rounding import within
 from cereval.text import percent
 
@@ -21,9 +22,6 @@ class Estimate(Goal, frozen=True, tag="estimate"):
 
     decides: ClassVar[bool] = False
     eps: OpenShare = 0.02
-
-    def __post_init__(self) -> None:
-        self._set(eps=in_open_unit_interval("eps", self.eps))
 
     def aim(self, budget: int | None) -> Aim:
         return Aim(eps=self.eps, budget=budget)
@@ -57,10 +55,8 @@ class Threshold(Goal, frozen=True, tag="threshold"):
     {'goal': 'threshold', 'value': 0.8}
     """
 
+    called: ClassVar[Mapping[str, str]] = {"value": "threshold"}
     value: OpenShare
-
-    def __post_init__(self) -> None:
-        self._set(value=in_open_unit_interval("threshold", self.value))
 
     def aim(self, budget: int | None) -> Aim:
         return Aim(threshold=self.value, budget=budget)
@@ -80,4 +76,4 @@ class Threshold(Goal, frozen=True, tag="threshold"):
 
     @property
     def words(self) -> str:
-        return f"at least {percent(self.value)}?"
+        return f"at least {percent(self.value)}"

@@ -8,18 +8,16 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import ArrayLike
 
-from cereval.errors import InvalidInput, LogMismatch, Misuse
+from cereval.errors import InvalidInput, Misuse
 from cereval.forecasts.pool import Pool
 from cereval.methods.base import Setting, Target
 from cereval.methods.registry import MOST_FORECAST, build_method
 from cereval.questions.goals import Goal, checked_goal, goal_from_spec
-from cereval.questions.log import Log, replayed
 from cereval.questions.mean.goal import Estimate, Finest, Threshold
-from cereval.questions.session import Change, MethodSession, check_engine, embedded, half_width, locked, whole
-from cereval.records import Draw, Result
+from cereval.questions.session import MethodSession, embedded, half_width, locked
+from cereval.records import Result
 from cereval.stats.weights import Shift, shift_of
 
-STATE_FORMAT = 2
 TARGETS = ("benchmark", "population", "expected", "weighted")
 
 
@@ -57,19 +55,17 @@ class Session(MethodSession):
     ) -> None:
         super().__init__(n_items, goal, confidence=confidence, budget=budget, seed=seed, models=models)
         self.target = _checked_target(target, weights)
-        source = texts if embeddings is None else None
-        if source is not None:
-            embeddings = embedded(source, self.n_items)
+        if texts is not None and embeddings is None:
+            embeddings = embedded(texts, self.n_items)
         pool = self.pool = Pool.build(
             self.n_items, weights=weights, embeddings=embeddings, groups=groups, history=history
         )
         kind = cast(Target, "benchmark" if self.target == "weighted" else self.target)
         setting = Setting(pool, kind, 1 - self.confidence, self.seed, self._aim(self.budget))
-        self._asked_method, self._options = method, dict(options or {})
-        self._first_goal, self._fingerprint = self._goal, pool.fingerprint(source)
+        self._asked_method = method
         self._shift: Shift | None = None
         limit = None if kind == "expected" else int(np.count_nonzero(pool.shares() > 0))
-        self._begin(build_method(method, setting, self._options), limit)
+        self._begin(build_method(method, setting, options or {}), limit)
 
     @property
     def goal(self) -> Goal:
@@ -127,51 +123,6 @@ class Session(MethodSession):
         # Draws with replacement never run out of heavy items: there the forecast of calls does not apply.
         warning = shift.warning if self.target == "weighted" else None
         return (shift.note, *([] if warning is None else [warning]), *notes)
-
-    # -- save and restore ---------------------------------------------------------------------------------------------
-
-    def state(self) -> dict[str, Any]:
-        """Return all that is needed to go on elsewhere, JSON-able. Side information is named by its hash, not
-        stored."""
-        return {
-            "format": STATE_FORMAT,
-            **self.settings(),
-            "goal": self._first_goal.spec(),
-            "options": self._options,
-            "side_information": self._fingerprint,
-            "changes": [change.as_dict() for change in self.changes],
-            "draws": [[draw.item, draw.probability] for draw in self._draws],
-            "results": [[i, *scores] for i, scores in enumerate(self._told) if scores is not None],
-        }
-
-    @classmethod
-    def restore(cls, state: Mapping[str, Any], **side_information: Any) -> Session:
-        """Rebuild the session that a `state()` describes, exactly; pass the same texts, embeddings, history, weights,
-        groups.
-
-        Restoring is replaying: the draws are those of the state, on whatever machine, and the results are told again.
-        """
-        if state.get("format") != STATE_FORMAT:
-            raise InvalidInput("state format", str(STATE_FORMAT), state.get("format"))
-        check_engine("state", state.get("engine"))
-        keys = ("n_items", "confidence", "method", "target", "budget", "seed", "options")
-        session = cls(
-            goal=goal_from_spec(state["goal"]), **{key: state[key] for key in keys}, **side_information
-        )
-        if session._fingerprint != state["side_information"]:
-            raise InvalidInput("side information", "the arrays that the state was saved with", "other arrays")
-        try:
-            draws = [(whole("item", item, 0), float(chance)) for item, chance in state["draws"]]
-            log = Log(
-                results={int(index): (score,) for index, score in state["results"]},
-                drawn=len(draws),
-                changes=[Change(**change) for change in state["changes"]],
-                draws={index: Draw(index, *draw) for index, draw in enumerate(draws)},
-            )
-            replayed(session, log)
-        except (KeyError, TypeError, LogMismatch) as error:
-            raise InvalidInput("state", f"as `state()` wrote it ({error})", "another") from error
-        return session
 
 
 def known_target(target: str) -> str:

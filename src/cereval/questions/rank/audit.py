@@ -18,9 +18,8 @@ from statistics import NormalDist
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from cereval.arrays import unpacked
+from cereval.arrays import Floats, unpacked
 from cereval.certificate.audit import Audit, Equal
 from cereval.forecasts.draw_weights import ALIKE, EVEN, LEVELS, NOISE, PRIOR
 from cereval.forecasts.pool import Pool
@@ -46,9 +45,7 @@ class RankingProof:
     """hints: of fresh answers h, the largest h and minus the least, places x models each, as the session had them: the
     theorem holds for any that know earlier places alone."""
 
-    def __init__(
-        self, certificate: Mapping[str, Any], hints: Sequence[NDArray[np.float64]] | None = None
-    ) -> None:
+    def __init__(self, certificate: Mapping[str, Any], hints: Sequence[Floats] | None = None) -> None:
         settings, self.result = certificate["settings"], certificate["result"]
         self.names: list[str] = list(settings["models"])
         self.n_items: float = settings["n_items"]
@@ -157,7 +154,6 @@ class RankingProof:
         return None
 
     def _betters(self, model: int, enough: int) -> set[int]:
-        """Return the models proven above one, directly or through others; no more than are needed."""
         found: set[int] = set()
         front = [model]
         while front and len(found) < enough:
@@ -190,14 +186,12 @@ class RankingProof:
         return len(lows) == self.n_items and sum(low for low, _ in lows) / self.n_items >= -margin - TOLERANCE
 
     def _certain_lead(self, one: int, other: int) -> float:
-        """Return the least that one model's mean can be ahead of another's, once both have answered everything."""
         if not len(self.scores[one]) == len(self.scores[other]) == self.n_items:
             return -inf
         least = fsum(low for low, _ in self.scores[one]) - fsum(high for _, high in self.scores[other])
         return least / self.n_items
 
     def _differences(self, one: int, other: int) -> list[tuple[float, float]]:
-        """Return the lowest difference, and its middle, on each item that both have answered."""
         shared = zip(self.scores[one], self.scores[other], strict=False)
         return [(a - d, (a - d + b - c) / 2) for (a, b), (c, d) in shared]
 
@@ -386,7 +380,7 @@ def _rejected(
 
     Without a race all chances are alike, and the forecast g falls out of the increments.
     """
-    grid: NDArray[np.float64] = np.linspace(0.0, 1.0, CELLS + 1)
+    grid: Floats = np.linspace(0.0, 1.0, CELLS + 1)
     wealth, best = np.zeros(CELLS + 1), np.zeros(CELLS + 1)
     total = spread = squares = 0.0
     for time, (low, middle) in enumerate(zip(lows, middles, strict=True)):

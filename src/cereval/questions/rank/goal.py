@@ -11,10 +11,12 @@ from typing import Annotated, ClassVar
 import numpy as np
 from msgspec import Meta
 
+from cereval.arrays import Bools, Ints
 from cereval.errors import InvalidInput
 from cereval.forms import Count, OpenShare, Positive, ShareBelowOne
-from cereval.questions.goals import Goal, in_open_unit_interval
-from cereval.questions.rank.order import Bools, Ints, PairClaims
+from cereval.questions.goals import Goal
+from cereval.questions.rank.order import PairClaims
+from cereval.questions.session import whole
 from cereval.stats.rounding import upper_quantile
 from cereval.text import percent
 
@@ -95,7 +97,7 @@ class Ties(RankGoal, frozen=True):
     proven: bool = False
 
     def __post_init__(self) -> None:
-        self._set(tie=in_open_unit_interval("tie", self.tie))
+        super().__post_init__()
         if isinstance(self.doubt, bool) or not 0.0 < self.doubt < 0.5:
             raise InvalidInput("doubt", "a number in (0, 0.5)", self.doubt)
         if not isinstance(self.proven, bool):
@@ -184,11 +186,8 @@ class Top(RankGoal, frozen=True, tag="top"):
     within: ShareBelowOne = 0.02
 
     def __post_init__(self) -> None:
-        if isinstance(self.k, bool) or not isinstance(self.k, int | np.integer) or self.k < 1:
-            raise InvalidInput("top", "a whole number >= 1", self.k)
-        if isinstance(self.within, bool) or not 0.0 <= self.within < 1.0:
-            raise InvalidInput("within", "a number in [0, 1)", self.within)
-        self._set(k=int(self.k), within=float(self.within))
+        super().__post_init__()
+        self._set(k=whole("top", self.k, 1))
 
     @property
     def margin(self) -> float | None:

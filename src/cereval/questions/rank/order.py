@@ -7,14 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from cereval.arrays import Bools, Floats, Ints
 from cereval.stats.pairs import PairGames
 from cereval.stats.rounding import sum_slack
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
 
 EXACT = 1e-12
 """The least distance of two means that are told apart; more where the sums behind them may be off by more."""
@@ -160,12 +156,10 @@ class Diagram:
         return cls(rows, _frozen(below), lines, _frozen(as_good), best)
 
     def ranks(self, name: str) -> str:
-        """Return the ranks that are left to a model: after all that are above it, before all that are below it."""
         first, last = self.best[name], len(self.rows) - len(self.below[name])
         return f"{first}" if first == last else f"{first}-{last}"
 
     def text(self) -> list[str]:
-        """Return the lines in words, models with the same ones together: `a, b > c, d`."""
         groups: dict[tuple[str, ...], list[str]] = {}
         for name in self.rows:
             if self.lines[name]:

@@ -59,7 +59,6 @@ def rank_page(story: Story) -> Additions:
 
 
 def ranks_drawn(diagram: Diagram, width: int) -> str:
-    """Draw the ranks that are left to each model, one row a model, however many there are."""
     count, left = len(diagram.rows), NAME_WIDE if width >= WIDE else NAME_NARROW
     height = RANK_TOP + RANK_ROW * count + 8
     step = (width - left - 24) / max(count - 1, 1)
@@ -90,7 +89,6 @@ def ranks_drawn(diagram: Diagram, width: int) -> str:
 
 
 def _places(result: Ranking) -> str:
-    """Return what the first column of a top k says of the models that are not named."""
     if result.goal["goal"] != "top":
         return ""
     k = result.goal["k"]
@@ -99,7 +97,6 @@ def _places(result: Ranking) -> str:
 
 
 def _table(result: Ranking, diagram: Diagram) -> Table:
-    """Return the table of the result, with the ranks as its last column where it says who is in the top instead."""
     table = result.table()
     if "ranks" in table.header:
         return table

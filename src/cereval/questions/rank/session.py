@@ -13,7 +13,7 @@ the games are those of `stats.pairs` along a race and all of the above holds. Wh
 decides what it saves, never what is true. AlpacaEval, 50 models and 66 past ones: 48.8% of the calls for 55.2%.
 
 Where models answer anew at every call (target `expected`), the order has no end and an item comes again in it; means
-are those of fresh answers (`rank.fresh`). Assumption: how a model answers does not depend on how often it was asked.
+are those of fresh answers (`rank.rounds`). Assumption: how a model answers does not depend on how often it was asked.
 
 Calls are asked in rounds, and a round is planned when all results of the one before are in. So the draws depend on the
 seed and the scores alone, never on timing. A model matters while one of its pairs is open for the goal and it is not
@@ -28,17 +28,17 @@ from math import log
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from cereval.arrays import Bools, Floats, Ints
 from cereval.errors import InvalidInput
 from cereval.forecasts.draw_weights import NOISE, expected_squares, race_weights
 from cereval.forecasts.pool import Pool
 from cereval.forms import Count, Positive, Share
 from cereval.methods.drawing import draw_order, draw_without_replacement
-from cereval.questions.rank.fresh import FreshRounds, Hints
 from cereval.questions.rank.goal import INTERVALS_SHARE, ORDER_SHARE, Beats, Order, RankGoal, Top
-from cereval.questions.rank.order import Bools, Diagram, PairClaims, Pairs, exact_claims, read
-from cereval.questions.rank.rounds import Rounds
+from cereval.questions.rank.order import Diagram, PairClaims, Pairs, exact_claims, read
+from cereval.questions.rank.rounds import FreshRounds, Hints, Rounds
 from cereval.questions.session import AskTell, first_of, locked, pool_size
 from cereval.randomness import generator
 from cereval.records import UNDECIDED, Certified, Draw, Part, Stopped, Table
@@ -136,11 +136,11 @@ class Ranking(Certified):
             return diagram.text()
         k = self.goal["k"]
         others = "another model is" if k == 1 else f"{k} other models are"
-        return [f"{self._out}: {others} certified to be at least as good", *diagram.text()]
+        return [f"{self._out}: {others} certified to be at least as good as this one", *diagram.text()]
 
     @property
     def _out(self) -> str:
-        return f"{self.goal['k']} as good"
+        return "≤ 1 other" if self.goal["k"] == 1 else f"≤ {self.goal['k']} others"
 
     def _places(self, diagram: Diagram) -> dict[str, str]:
         """Return the models named first, then those not needed for the answer, then those of which k are at least
@@ -173,9 +173,6 @@ def bar(limits: ModelInterval, width: int = 16) -> str:
     marks[middle] = "●"
     return "".join(marks)
 
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 TARGETS = BENCHMARK, FRESH = "benchmark", "expected"
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import ClassVar
 
 from cereval.forms import OpenShare
 from cereval.methods.tasks import ManyTasks, TaskAims
-from cereval.questions.goals import Goal, in_open_unit_interval
+from cereval.questions.goals import Goal
 from cereval.stats.rounding import within
 from cereval.text import percent
 
@@ -30,10 +31,6 @@ class Macro(TasksGoal, frozen=True, tag="macro"):
     decides: ClassVar[bool] = False
     eps: OpenShare = 0.02
     each: OpenShare | None = None
-
-    def __post_init__(self) -> None:
-        each = self.each if self.each is None else in_open_unit_interval("each", self.each)
-        self._set(eps=in_open_unit_interval("eps", self.eps), each=each)
 
     @property
     def aims(self) -> TaskAims:
@@ -59,9 +56,6 @@ class EachWithin(TasksGoal, frozen=True, tag="each"):
     decides: ClassVar[bool] = False
     eps: OpenShare = 0.05
 
-    def __post_init__(self) -> None:
-        self._set(eps=in_open_unit_interval("eps", self.eps))
-
     @property
     def aims(self) -> TaskAims:
         return TaskAims(each=self.eps, parts=(0.1, 0.9, 0.0, 0.0))
@@ -77,10 +71,8 @@ class EachWithin(TasksGoal, frozen=True, tag="each"):
 class TasksThreshold(TasksGoal, frozen=True):
     """Hold every task against one value."""
 
+    called: ClassVar[Mapping[str, str]] = {"value": "threshold"}
     value: OpenShare
-
-    def __post_init__(self) -> None:
-        self._set(value=in_open_unit_interval("threshold", self.value))
 
     def decision(self, method: ManyTasks) -> str | None:
         """Decide over all tasks: one that fails settles the question; to pass takes all of them."""
@@ -104,7 +96,7 @@ class AllAtLeast(TasksThreshold, frozen=True, tag="all-at-least"):
 
     @property
     def words(self) -> str:
-        return f"every task at least {percent(self.value)}?"
+        return f"every task at least {percent(self.value)}"
 
 
 class WhichFail(TasksThreshold, frozen=True, tag="which-fail"):
@@ -123,4 +115,4 @@ class WhichFail(TasksThreshold, frozen=True, tag="which-fail"):
 
     @property
     def words(self) -> str:
-        return f"which tasks are below {percent(self.value)}?"
+        return f"which tasks are below {percent(self.value)}"

@@ -12,6 +12,7 @@ from msgspec import Meta
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtri
 
+from cereval.arrays import Ints
 from cereval.errors import InvalidInput
 from cereval.forecasts.pool import Pool
 from cereval.forms import Count, Positive, Share
@@ -207,7 +208,7 @@ def macro_eps(aims: TaskAims, count: int) -> float:
     return aims.each * quantiles[0] / (quantiles[1] * sqrt(count))
 
 
-def named_groups(groups: ArrayLike) -> tuple[tuple[str, ...], NDArray[np.int64]]:
+def named_groups(groups: ArrayLike) -> tuple[tuple[str, ...], Ints]:
     """Return the tasks' names in alphabetical order, and the number of each item's task.
 
     >>> named_groups(["b", "a", "b"])

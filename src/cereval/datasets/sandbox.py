@@ -73,7 +73,6 @@ class Renderer:
             process.communicate()
 
     def _ask(self, request: bytes) -> bytes:
-        """Return the answer of the process; nothing where it was ended."""
         process = self._started.get(os.getpid()) or self._start()
         assert process.stdin is not None
         assert process.stdout is not None

@@ -283,7 +283,6 @@ def outcome_as_json(outcome: Outcome, path: Path) -> dict[str, Any]:
 
 
 def outcome_rows(outcome: Outcome, path: Path) -> Rows:
-    """Return how a run ended, what it took, and where it is kept."""
     result = outcome.result
     cost = money(outcome.cost_usd) if outcome.cost_usd != 0 else "$0.0000"
     cost += f" ({outcome.priced_by})" if outcome.priced_by and outcome.cost_usd else ""
@@ -305,7 +304,6 @@ def outcome_rows(outcome: Outcome, path: Path) -> Rows:
 
 
 def _served_rows(outcome: Outcome) -> Rows:
-    """Name the releases that answered, where a server gives them other names than were asked for."""
     asked = {spec["model"].rpartition("/")[2] for spec in outcome.plan.candidates}
     counts = sum(map(Counter, outcome.served.values()), Counter[str]())
     if counts.keys() <= asked:
@@ -317,7 +315,6 @@ def _served_rows(outcome: Outcome) -> Rows:
 
 
 def instead_rows(instead: Mapping[str, int]) -> Rows:
-    """Say what others would have asked for an answer like this."""
     if "normal" not in instead:
         return [("instead of", f"{instead['all']:,} for all")] if instead else []
     everything = f"{instead['all']:,} for all, or " if "all" in instead else ""
@@ -342,7 +339,6 @@ def _shared_notes(outcome: Outcome, store: Store) -> list[str]:
 
 
 def _sampling_notes(outcome: Outcome) -> list[str]:
-    """Say what is estimated where every question is asked several times, or where clusters are drawn."""
     if "cluster" in outcome.plan.scorer:
         by = outcome.plan.scorer["cluster"]
         return [f"by {by}: the {outcome.plan.n_items:,} clusters are counted, each once"]
@@ -366,7 +362,6 @@ def _mean_notes(outcome: Outcome) -> list[str]:
 
 
 def _suggest_resuming(outcome: Outcome, store: Store) -> None:
-    """Say how to go on, where that is possible."""
     if outcome.result.stopped not in UNFINISHED:
         return
     where = store_flag(store)
@@ -382,7 +377,6 @@ def _suggest_resuming(outcome: Outcome, store: Store) -> None:
 
 
 def _waits_outside(outcome: Outcome) -> bool:
-    """Tell whether a run waits for scores that somebody else is to tell."""
     unfinished = outcome.result.stopped in UNFINISHED and outcome.spent != "calls"
     return unfinished and is_asked_outside(outcome.plan)
 
@@ -396,6 +390,5 @@ def certificate_path(output: str | None, store: Store, run_id: str) -> Path:
 
 
 def beside_store(store: Store, name: str) -> Path:
-    """Return a file of this name beside the database, or in the working folder where the store is a server."""
     file = sqlite_file(store.url)
     return (file.parent if file is not None else Path()) / name

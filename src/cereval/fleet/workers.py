@@ -1,4 +1,5 @@
-"""Workers on this machine: processes that carry out one job after the other, and are replaced when they die."""
+"""Workers: processes on this machine, each of which carries out one job after the other and is replaced when it dies,
+or tasks on a Ray cluster, where Ray gives a killed worker's run to another."""
 
 from __future__ import annotations
 
@@ -8,26 +9,28 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import chdir, contextmanager, suppress
+from pathlib import Path
 from queue import Empty, Queue
+from tempfile import TemporaryDirectory
 from threading import Event, Thread
 from typing import Any
 
+from cereval.errors import Misuse, shown
 from cereval.fleet.drive import Row
 from cereval.fleet.work import Job, carried_out, lost
+from cereval.imports import optional
 
 ATTEMPTS = 4
 """How often a job is given out whose worker dies."""
 
-TICK_S = 0.2
+TICK_S, LOOK_S = 0.2, 0.5
 
-WORKER = (sys.executable, "-P", "-m", "cereval.fleet.local")
+WORKER = (sys.executable, "-P", "-m", "cereval.fleet.workers")
 """The command of a worker. -P: a file of the current folder must not stand in for a module."""
 
 
 class Processes:
-    """As many processes as `capacity`; each job is given to a free one."""
-
     def __init__(self, capacity: int) -> None:
         self.capacity = capacity
         self._idle: list[subprocess.Popen[str]] = []
@@ -103,7 +106,6 @@ def _started() -> subprocess.Popen[str]:
 
 
 def _closed(process: subprocess.Popen[str]) -> int:
-    """Hang up on a process, which ends it, and wait for that; return its code."""
     assert process.stdin is not None
     assert process.stdout is not None
     with suppress(BrokenPipeError):
@@ -140,6 +142,95 @@ def _read(lines: Queue[str], at_work: Event, gone: Event) -> None:
     lines.put("")
     if at_work.is_set():
         os.kill(os.getpid(), signal.SIGINT)
+
+
+# -- on a Ray cluster --------------------------------------------------------------------------------------------------
+
+RETRIES = 50
+"""How often Ray gives a run out again whose worker or machine died; each time it goes on where it was."""
+
+CORES = 0.25
+"""Of a core, for one run: it waits for its model most of the time."""
+
+SETTINGS = {"RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0", "RAY_worker_niceness": "0"}
+"""Of a cluster that is started here: its workers are as urgent as whoever started it, and not less than all else."""
+
+
+@contextmanager
+def cluster(cores: int | None = None) -> Iterator[Any]:
+    """Ray, connected to the cluster that `RAY_ADDRESS` names or that is there already, else to one started here."""
+    ray = optional("ray", "ray")
+    mine = not ray.is_initialized()
+    if mine:
+        for name, value in SETTINGS.items():
+            os.environ.setdefault(name, value)
+        started: dict[str, Any] = {"include_dashboard": False, "num_cpus": cores}
+        # Ray searches the folder that it is started in for modules, before all others, in every worker.
+        empty = TemporaryDirectory(prefix="cereval-ray-", ignore_cleanup_errors=True)
+        try:
+            with chdir(empty.name):
+                ray.init(
+                    log_to_driver=False,
+                    logging_level="ERROR",
+                    **({} if os.environ.get("RAY_ADDRESS") else started),
+                )
+        except Exception as error:  # Ray's own, of no class in particular
+            ray.shutdown()
+            empty.cleanup()
+            raise Misuse(f"Ray cannot be reached or started here: {shown(str(error), 300)}") from None
+    try:
+        yield ray
+    finally:
+        if mine:
+            ray.shutdown()
+            empty.cleanup()
+
+
+def _carried_out(job: dict[str, Any], folder: str) -> Row:
+    if Path(folder).is_dir():
+        os.chdir(folder)
+    return carried_out(Job.from_dict(job))
+
+
+class RayTasks:
+    def __init__(self, ray: Any, capacity: int) -> None:
+        self.ray, self.capacity = ray, capacity
+        self._task = ray.remote(num_cpus=CORES, max_retries=RETRIES, retry_exceptions=False)(_carried_out)
+        self._out: dict[Any, Job] = {}
+        self._stopping = False
+        self._folder = str(Path.cwd())
+
+    def submit(self, job: Job) -> None:
+        name = f"{job.entry.model} on {job.entry.data}"
+        self._out[self._task.options(name=name).remote(job.as_dict(), self._folder)] = job
+
+    def next(self) -> tuple[int, Row]:
+        while True:
+            ended, _ = self.ray.wait(list(self._out), num_returns=1, timeout=LOOK_S)
+            if ended:
+                job = self._out.pop(ended[0])
+                return job.entry.number, self._row(ended[0], job)
+
+    def _row(self, task: Any, job: Job) -> Row:
+        try:
+            return dict(self.ray.get(task))
+        except self.ray.exceptions.RayError as error:
+            row = lost(job, interrupted=self._stopping, exit_code=1)
+            reason = str(error).strip().partition("\n")[0]
+            return row if self._stopping else {**row, "error": f"Ray gave it up ({reason})"}
+
+    def interrupt(self) -> None:
+        """Cancel the tasks, as Ctrl-C would: what is in the store is safe."""
+        self._stopping = True
+        for task in self._out:
+            self.ray.cancel(task, force=False)
+
+
+@contextmanager
+def ray_tasks(capacity: int | None) -> Iterator[RayTasks]:
+    with cluster() as ray:
+        cores = ray.cluster_resources().get("CPU", 1.0)
+        yield RayTasks(ray, capacity or max(int(cores / CORES), 1))
 
 
 if __name__ == "__main__":

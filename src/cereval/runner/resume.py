@@ -16,8 +16,7 @@ from cereval.questions.log import Change
 from cereval.questions.session import fresh_seed
 from cereval.runner.candidates import Functions, prompt_of
 from cereval.runner.executor import NobodyToAsk
-from cereval.runner.finding import planned
-from cereval.runner.items import stored_items
+from cereval.runner.finding import planned, stored_items
 from cereval.runner.limits import Limits
 from cereval.runner.prepare import CIRCUMSTANCES, Prepared, named_by_plan, open_plan
 from cereval.runner.samples import Samples
@@ -237,7 +236,6 @@ def circumstances_in(run_id: str, store: Store, overrides: Mapping[str, Any]) ->
 
 
 def _checked_calls(candidates: Any, run_id: str) -> list[dict[str, Any]]:
-    """Return the prices and the patience of each candidate, as a run last had them."""
     parts = candidates or [{}]
     source = f"the store, run {run_id}"
     return [{"timeout": 120.0, **check_options(one, AgainOptions, source)} for one in parts]
