@@ -42,6 +42,11 @@ Share = Annotated[float, Meta(gt=0, lt=1, description="a number in (0, 1)")]
 Positive = Annotated[float, Meta(gt=0, le=LARGEST, description="a number > 0")]
 Price = Annotated[float, Meta(ge=0, le=LARGEST, description="a number >= 0")]
 Count = Annotated[int, Meta(ge=1, le=2**53, description="a whole number >= 1")]
+MOST_CONNECTIONS = 10_000
+"""Each is a worker of its own, and may be a socket."""
+Connections = Annotated[
+    int, Meta(ge=1, le=MOST_CONNECTIONS, description=f"a whole number >= 1 and at most {MOST_CONNECTIONS:,}")
+]
 SampleCount = Annotated[int, Meta(ge=1, le=1000, description="a whole number in [1, 1000]")]
 Text = Annotated[str, Meta(description="a text")]
 Texts = Annotated[list[str], Meta(description="a text, or a list of texts")]
@@ -244,7 +249,7 @@ class LimitOptions(TypedDict, total=False):
     """How much may be asked and spent."""
 
     connections: Annotated[
-        Count,
+        Connections,
         Option(
             "Make at most N calls at a time.",
             flags=("-j", "--max-connections", "--connections"),

@@ -216,7 +216,7 @@ def test_row_8_functions_get_the_chat_and_progress_is_shown(
     assert "answer" not in seen[0][1]
     assert (found.scorer.startswith("python:"), found.answers()[0]["detail"]) == (True, "as it is")
     assert found.resume(max_calls=120).decision == "above"
-    assert "200 items" in capsys.readouterr().err
+    assert "200 questions of data.jsonl" in capsys.readouterr().err
     with pytest.raises(cereval.CerevalError, match="a function does not get them"):
         cereval.evaluate(rows, cereval.Candidate(answer, temperature=0.5))
 

@@ -291,6 +291,7 @@ def tossed(
     return session.result()
 
 
+@pytest.mark.slow
 def test_of_equal_random_models_neither_is_better() -> None:
     rates, named = np.full(30, 0.8), 0
     for seed in range(40):

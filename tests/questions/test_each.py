@@ -54,6 +54,7 @@ def wrong(result: EachResult, rates: Floats, value: float) -> bool:
     )
 
 
+@pytest.mark.slow
 def test_wrong_verdicts_are_as_rare_as_stated() -> None:
     """Rates on both sides of the value and just at it; delta = .2, so that a few runs suffice."""
     misses = 0

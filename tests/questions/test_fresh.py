@@ -46,6 +46,7 @@ def tasked(rates: Floats, seed: int, **asked: Any) -> TasksResult:
     return session.result()
 
 
+@pytest.mark.slow
 def test_of_equal_models_that_toss_none_is_above() -> None:
     """On these very answers eight of ten such rankings would name one."""
     runs, wrong = 40, 0
@@ -57,6 +58,7 @@ def test_of_equal_models_that_toss_none_is_above() -> None:
     assert wrong <= most_misses(runs, DELTA) == 19
 
 
+@pytest.mark.slow
 def test_rankings_hold_where_forecasts_remember() -> None:
     rates = np.stack([THIRTY, np.roll(THIRTY, 3) * 0.9, THIRTY * 0.7], axis=1)
     truth, runs, wrong, named = rates.mean(axis=0), 20, 0, 0
@@ -73,6 +75,7 @@ def test_rankings_hold_where_forecasts_remember() -> None:
     assert named > runs
 
 
+@pytest.mark.slow
 def test_tasks_hold_all_at_once() -> None:
     truth = {name: float(THIRTY[place::3].mean()) for place, name in enumerate("abc")}
     goals: list[Any] = [Macro(0.06), EachWithin(0.15), AllAtLeast(0.3), WhichFail(0.5)]

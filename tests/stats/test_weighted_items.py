@@ -21,6 +21,7 @@ RUNS = 6
 CONFIDENCE = 0.8
 
 
+@pytest.mark.slow
 def test_weighted_targets_cover() -> None:
     """Easy, skewed, extreme and adversarial weights; the bound (99%, binomial) is that of all runs together."""
     outcomes = [

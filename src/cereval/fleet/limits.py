@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from cereval.runner.limits import MOST_CONNECTIONS
+from cereval.settings import MOST_CONNECTIONS
 
 MINUTE_S = 60.0
 

@@ -4,14 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from numbers import Real
-from sys import float_info
 
 from cereval.errors import InvalidInput
 
 UNLIMITED = 2**31
-MOST_CONNECTIONS = 10_000
-"""Each is a worker of its own, and may be a socket."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,18 +23,6 @@ class Limits:
     max_minutes: float | None = None
     further_answers: int | None = None
     call_usd: float | None = field(default=None, repr=False)
-
-    def __post_init__(self) -> None:
-        if not 1 <= self.connections <= MOST_CONNECTIONS:
-            raise InvalidInput(
-                "-j", f"a whole number >= 1 and at most {MOST_CONNECTIONS:,}", self.connections
-            )
-        for name in ("max_usd", "max_minutes"):
-            value = getattr(self, name)
-            if value is None:
-                continue
-            if not isinstance(value, Real) or not 0 < value <= float_info.max:  # type: ignore[operator]
-                raise InvalidInput(f"--{name.replace('_', '-')}", "a number > 0", value)
 
     def within(self, allowance: Allowance, run_id: str, spending: Spending, each: int) -> Limits:
         """Return the limits of a run that may take no more than an allowance. each: calls that make one answer.

@@ -59,9 +59,6 @@ class Samples:
     def wanted(cls, options: Mapping[str, Any]) -> Samples:
         """Return what options ask for; pass@k and pass^k alone take k answers."""
         count, best_of, worst_of = (options.get(name) for name in ("samples", "pass_at", "pass_all"))
-        for flag, tries in (("--pass-at", best_of), ("--pass-all", worst_of)):
-            if tries is not None:
-                _check(flag, tries, MOST)
         usual = best_of or worst_of or 1
         return cls(usual if count is None else count, best_of or 1, worst_of or 1)
 
