@@ -8,8 +8,9 @@ round is asked (`cereval.runner.pace`), and all are counted. Both have the same 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -103,11 +104,23 @@ def by_batch(session: Session, scores: Sequence[float]) -> tuple[int, int]:
 
 @click.command(help=__doc__)
 @click.option("--seeds", default=20)
+@click.option(
+    "--pieces", type=click.Path(path_type=Path), help="Keep results there, and play what it has not."
+)
 @click.option("--out", type=click.Path(path_type=Path))
-def main(seeds: int, out: Path | None) -> None:
+def main(seeds: int, pieces: Path | None, out: Path | None) -> None:
     scenes = [*(f"mean {mean:g}" for mean in MEANS), GPT4O, LLAMA70, MIXTRAL]
     jobs = [Job(scene, seed) for scene in scenes for seed in range(seeds)]
-    runs = run_all(play, jobs, "runs")
+    known: dict[Job, Run] = {}
+    if pieces is not None and pieces.exists():
+        lines = map(json.loads, pieces.read_text().splitlines())
+        known = {Job(scene, seed): Run(scene, *rest) for scene, seed, *rest in lines}
+    fresh = [job for job in jobs if job not in known]
+    known |= zip(fresh, run_all(play, fresh, "runs"), strict=True)
+    if pieces is not None:
+        rows_kept = [[job.scene, job.seed, *astuple(run)[1:]] for job, run in known.items()]
+        pieces.write_text("".join(json.dumps(row) + "\n" for row in rows_kept))
+    runs = [known[job] for job in jobs]
     rows: list[list[object]] = []
     for scene in scenes:
         own = [run for run in runs if run.scene == scene]

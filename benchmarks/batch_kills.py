@@ -28,6 +28,7 @@ from urllib.request import Request, urlopen
 
 import click
 
+from benchmarks.parallel import CORES, run_all
 from benchmarks.tables import markdown, publish
 from cereval import models
 from cereval.certificate.verify import verify
@@ -191,22 +192,40 @@ def kill_run(folder: Path, url: str, kind: str, first: int, seed: int, eps: floa
     )
 
 
-@click.command(help=__doc__)
-@click.option("--runs", default=200)
-@click.option("--minutes", type=float, help="Begin no run after so many.")
-@click.option("--out", type=click.Path(path_type=Path))
-def main(runs: int, minutes: float | None, out: Path | None) -> None:
+@dataclass(frozen=True, slots=True)
+class Share:
+    """The runs of one process, and when it begins no more."""
+
+    numbers: range
+    minutes: float
+
+
+def play(share: Share) -> list[Killed]:
+    """Play runs one after the other, against a provider of their own."""
     hurry()
     found: list[Killed] = []
     started = time.monotonic()
     with provider() as url:
-        for number in range(runs):
-            if minutes is not None and time.monotonic() - started > 60 * minutes:
+        for number in share.numbers:
+            if time.monotonic() - started > 60 * share.minutes:
                 break
             # Strides of 7 meet early and late steps alike, and each of the first 120 once in 120 runs of a kind.
             step = 7 * (number // len(KINDS)) % MOST_STEPS
             with tempfile.TemporaryDirectory() as folder:
                 found.append(kill_run(Path(folder), url, KINDS[number % len(KINDS)], step, number))
+    return found
+
+
+@click.command(help=__doc__)
+@click.option("--runs", default=200)
+@click.option("--first", default=0, help="Number of the first run: the runs can be played in pieces.")
+@click.option("--minutes", default=60.0, help="Begin no run after so many.")
+@click.option("--cores", default=CORES)
+@click.option("--out", type=click.Path(path_type=Path))
+def main(runs: int, first: int, minutes: float, cores: int, out: Path | None) -> None:
+    started = time.monotonic()
+    shares = [Share(range(first + core, first + runs, cores), minutes) for core in range(cores)]
+    found = [one for part in run_all(play, shares, "processes", cores) for one in part]
     rows = []
     for kind in KINDS:
         own = [one for one in found if one.kind == kind]
@@ -222,7 +241,7 @@ def main(runs: int, minutes: float | None, out: Path | None) -> None:
             ]
         )
     header = ("format", "runs", "kills", "valid certificates", "truth inside", "answers paid", "paid twice")
-    body = markdown(header, rows) + f"\n\n{time.monotonic() - started:,.0f} s."
+    body = markdown(header, rows) + f"\n\n{time.monotonic() - started:,.0f} s, {cores} processes."
     publish("Runs by batch, killed between any two steps", "benchmarks.batch_kills", body, out)
     sys.exit(not all(one.valid and not one.paid_twice for one in found))
 

@@ -205,6 +205,11 @@ def test_a_dry_run_says_rounds_and_both_prices(provider: Provider, capsys: Captu
     said = capsys.readouterr().out
     assert "about 5, each of which may take a day" in said
     assert "with --live" in said
+    gate = told(capsys, "gate", *line[1:], "--min", "0.5", "--batch")
+    assert (gate["expected_calls"], gate["most_calls"]) == (None, ITEMS)
+    assert gate["most_usd"] == pytest.approx(ITEMS * batch["expected_usd"] / batch["expected_calls"])
+    assert main(["gate", *line[1:], "--min", "0.5", "--batch"]) == 0
+    assert "at most 600" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("model", ["scripted/0.5", "deepseek/x"])

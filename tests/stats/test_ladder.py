@@ -17,7 +17,7 @@ from cereval.questions.mean.goal import Estimate, Threshold
 from cereval.questions.mean.session import Session
 from cereval.records import Draw
 from cereval.stats.increments import Tally
-from cereval.stats.information import Information
+from cereval.stats.information import LARGEST_SQUARE, Information
 from cereval.stats.ladder import Ladder, Rungs
 from cereval.version import ENGINE
 
@@ -171,3 +171,10 @@ def test_bets_towards_a_horizon_begin_with_the_next_draw() -> None:
             one.tell(draw, 1.0)
     assert session.interval == other.interval
     assert session.soonest == 40
+
+
+def test_a_horizon_that_is_missed_by_rounding_alone_has_passed() -> None:
+    """25 draws of equal information reach the first horizon exactly; their sum may end a digit below."""
+    first = LADDER.horizons[0] * LARGEST_SQUARE
+    exactly, below = (Ladder(LADDER, 0.025, 0.8).ahead(total) for total in (first, np.nextafter(first, 0)))
+    assert np.allclose(exactly, below, rtol=1e-9)

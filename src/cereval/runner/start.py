@@ -468,7 +468,7 @@ def doubts(begun: Start, store: Store, served: Served) -> tuple[str, ...]:
         if another_model(models[name], one)
     ]
     for voice, spec in zip(begun.voices, begun.plan.candidates, strict=False):
-        cut = 0 if spec["settings"]["max_tokens"] else store.count_cut_off(voice.run_id)
+        cut = 0 if spec["settings"].get("max_tokens") else store.count_cut_off(voice.run_id)
         if cut > MOST_CUT_OFF * len(voice.results):
             found.append(
                 f"{WARNING}{cut:,} of {len(voice.results):,} answers of {voice.name} were cut off (finish_reason "

@@ -40,6 +40,10 @@ from cereval.stats.information import LARGEST_SQUARE, Information
 
 Places = Ints
 
+SLACK = 1e-9
+"""A horizon has passed when so small a share of it is missing: 25 draws of equal information end at the first one
+exactly, but for rounding."""
+
 
 @dataclass(frozen=True, slots=True)
 class Rungs:
@@ -107,7 +111,7 @@ class Ladder:
 
     def ahead(self, total: float) -> Floats:
         """The information until each rung's horizon, which moves on once it has passed."""
-        while (passed := self._horizons <= total).any():
+        while (passed := self._horizons <= total * (1 + SLACK)).any():
             self._horizons[passed] *= self.rungs.again
             self._merge_equal_horizons()
         return np.asarray(np.maximum(self._horizons - total, self.rungs.patience * self._horizons))

@@ -42,7 +42,7 @@ from cereval.records import Interval
 from cereval.stats.bets import HIGHEST_CHANCE, LOWEST_CHANCE, SLOPE_ABOVE, SLOPE_BELOW, SideBets
 from cereval.stats.information import LARGEST_SQUARE
 from cereval.stats.interval import CAP, ROUNDING
-from cereval.stats.ladder import Rungs
+from cereval.stats.ladder import SLACK, Rungs
 from cereval.stats.threshold import GAPS
 
 
@@ -273,9 +273,10 @@ class SlowLadder:
 
     def _move_on(self, total: float) -> None:
         """Aim rungs whose horizon has passed at `again` times it, and join those of one horizon."""
-        if self.horizons.min() > total:
+        reached = total * (1 + SLACK)
+        if self.horizons.min() > reached:
             return
-        while (passed := self.horizons <= total).any():
+        while (passed := self.horizons <= reached).any():
             self.horizons[passed] *= self.ladder.again
         alike = [self.horizons == horizon for horizon in sorted(set(self.horizons))]
         self.wealth = [np.array([np.logaddexp.reduce(side[same]) for same in alike]) for side in self.wealth]
