@@ -18,7 +18,7 @@ class EachAtLeast(Goal, frozen=True, tag="each-at-least"):
     """Find which items pass with a rate of at least `value`; an item is given up, undecided, after `most` answers.
 
     >>> EachAtLeast(0.9).words
-    'which questions are answered right at least 90% of the time?'
+    'which questions are answered right at least 90% of the time'
     """
 
     called: ClassVar[Mapping[str, str]] = {"value": "each_at_least"}
