@@ -212,3 +212,23 @@ def test_a_function_is_tried_alone_before_others_are_asked() -> None:
 def test_a_function_that_expects_a_text_is_told_where_the_question_is() -> None:
     with pytest.raises(cereval.CerevalError, match=r"the question is messages\[-1\]\['content'\]"):
         cereval.evaluate("q.jsonl", lambda question: question.upper())
+
+
+def test_a_function_that_answers_by_other_fields_does_not_change_its_mind(
+    tmp_path: Path, capsys: Capture
+) -> None:
+    write(
+        Path("q.jsonl"),
+        [{"question": "who?", "passage": str(n % 3), "answer": str(n % 3)} for n in range(60)],
+    )
+    (tmp_path / "reads.py").write_text("def answer(messages, item):\n    return item['passage']\n")
+    found = noted(capsys, "--model", f"python:{tmp_path / 'reads.py'}:answer")
+    assert not any("gave different answers" in note for note in found)
+
+
+def test_stored_answers_among_all_of_them_are_said(capsys: Capture) -> None:
+    line = ["run", "q.jsonl", "--model", "scripted/0.7", "--scorer", "contains", "--display", "none"]
+    assert main([*line, "--eps", "0.2"]) == 0
+    capsys.readouterr()
+    assert main([*line, "--method", "all"]) == 0
+    assert "answers asked now" in capsys.readouterr().out

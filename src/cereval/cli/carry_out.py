@@ -228,7 +228,8 @@ def print_outcome(outcome: Outcome, path: Path, store: Store, *, changed: bool, 
     changed: the run was gone on with by `resume`, which has no --fresh.
     """
     write_certificate(path, outcome.certificate, store_flag(store))
-    if outcome.kept and not as_json and outcome.plan.method != "all" and not is_asked_outside(outcome.plan):
+    recorded = outcome.plan.method == "all" and not outcome.asked
+    if outcome.kept and not as_json and not recorded and not is_asked_outside(outcome.plan):
         click.echo(kept_line(outcome, fresh="" if changed else " (--fresh asks anew)"))
     code = show(
         outcome.result,

@@ -275,7 +275,7 @@ def _why_not_asked(
     if spec["model"].startswith(OUTSIDE):
         return "it was asked outside"
     if candidate_digest(spec) == candidate_digest(new):
-        return "it is the candidate that it is compared with, as it was then"
+        return "the same candidate as it was then cannot be asked any more"
     if spec.get("revision"):
         return "its checkpoint may not be served any more"
     try:

@@ -14,7 +14,7 @@ from cereval.datasets.prompts import Prompt
 from cereval.datasets.read import MEMBERS
 from cereval.errors import CallError, shown
 from cereval.models.base import EndpointError, Messages, Model, Reply, another_model
-from cereval.models.python_model import PythonModel
+from cereval.models.python_model import PythonModel, takes_item
 from cereval.models.scripted import GivenModel
 from cereval.plan import Plan
 from cereval.records import Draw
@@ -229,10 +229,17 @@ class Callers:
 
     def _compare_texts(self, model: int, messages: Messages, text: str, item: Item) -> None:
         """Warn once where the same question gets another answer although nothing is left to chance."""
-        given = isinstance(self.models[model], GivenModel)
-        if given or not self.steady or not self.steady[model] or len(self.texts) >= MOST_TEXTS:
+        asked = self.models[model]
+        if (
+            isinstance(asked, GivenModel)
+            or not self.steady
+            or not self.steady[model]
+            or len(self.texts) >= MOST_TEXTS
+        ):
             return
-        known = self.texts.setdefault((model, hash(repr(messages))), hash(text))
+        # A function may answer by the item's other fields, which its prompt does not show.
+        beside = item.id if isinstance(asked, PythonModel) and takes_item(asked.function) else None
+        known = self.texts.setdefault((model, hash((repr(messages), beside))), hash(text))
         if known != hash(text) and f"unsteady {model}" not in self.warned:
             self.warned.add(f"unsteady {model}")
             self.waiting.append(

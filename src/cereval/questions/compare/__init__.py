@@ -46,9 +46,10 @@ class CompareSideInformation(SideInformation):
 
 def _baseline_note(plan: Plan, spec: CandidateSpec) -> str:
     if "not_asked" not in spec:
-        return f"baseline: run {spec['run']} ({spec['name']}); what it did not ask is asked now"
-    over = f"the comparison is over the {plan.n_items:,} questions that run {spec['run']} answered"
-    return f"baseline: {spec['name']} is not asked ({spec['not_asked']}); {over}"
+        return f"baseline: run {spec['run']} ({spec['name']}); questions that it did not answer are asked now"
+    over = f"only the {plan.n_items:,} questions that run {spec['run']} answered are compared"
+    more = "a baseline made with `cereval run --method all --fresh` has answered all"
+    return f"baseline: {spec['name']} is not asked ({spec['not_asked']}): {over}; {more}"
 
 
 class Compare(Kind):
