@@ -168,6 +168,17 @@ def test_a_dry_run_asks_nothing_and_leaves_nothing(
     assert not store.exists()
 
 
+def test_a_dry_run_keeps_to_the_limit_and_knows_when_all_are_asked(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    flags = run_flags(folder / "questions.jsonl", "http://127.0.0.1:9/v1", tmp_path / "runs.db")[:-1]
+    found = []
+    for more in (["--max-calls", "12"], ["--method", "all"]):
+        assert main(["run", *flags, "--dry-run", "--json", *more]) == 0
+        found.append(printed(capsys)["expected_calls"])
+    assert found == [12, 600]
+
+
 def test_few_shot_examples_leave_the_pool(
     folder: Path, url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

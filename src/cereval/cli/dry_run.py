@@ -35,6 +35,9 @@ def show_plan(settings: Settings, work: Prepared, as_json: bool) -> int:
     eps, finest = getattr(settings.goal, "eps", None), isinstance(settings.goal, Finest)
     each = Samples.of(plan.scorer).count * len(plan.candidates)
     expected = _affordable(settings, work, each) if finest else _expect_calls(settings, plan)
+    to_goal = expected
+    if expected is not None and plan.max_calls is not None:
+        expected = min(expected, plan.max_calls)
     calls = None if expected is None else expected * each
     if finest:
         eps = None if expected is None else _expected_eps(plan, expected)
@@ -60,7 +63,10 @@ def show_plan(settings: Settings, work: Prepared, as_json: bool) -> int:
         ("goal", f"{in_words(plan.goal)} at {percent(plan.confidence)} confidence"),
         ("target", f"{plan.target}, method {plan.method}, seed {plan.seed}"),
     ]
-    rows += [("calls", f"about {calls:,}{'' if finest else ' at worst'}")] if calls else []
+    beyond = (
+        "" if to_goal == expected or to_goal is None else f", the limit (the goal: about {to_goal * each:,})"
+    )
+    rows += [("calls", f"about {calls:,}{'' if finest else ' at worst'}{beyond}")] if calls else []
     if finest and eps is not None:
         rows.append(("precision", f"about ±{rounded(eps)} at worst"))
     if calls is None and most is not None:
@@ -93,6 +99,8 @@ def _expect_calls(settings: Settings, plan: Plan) -> int | None:
     """Forecast the questions that scores of the largest variance would take; None where no forecast is known."""
     if not isinstance(settings.goal, Estimate):
         return None
+    if plan.method == "all":
+        return plan.n_items
     eps, weights = settings.goal.eps, plan.item_weights
     if weights is not None:
         shares = Pool.build(plan.n_items, weights=weights).shares()
